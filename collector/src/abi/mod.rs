@@ -1,0 +1,38 @@
+//! The shared-memory ABI of the five regions, as the file that compiles.
+//!
+//! Device half and host half meet only here. The layouts are those of the runtime that we are a drop-in for, pinned at
+//! [`REVISION`]; every struct is `repr(C)`, shared words are atomics, and the test `abi_json` compares each offset,
+//! size, alignment, constant and enum value with the pinned facts in `collector/tests/data/`.
+//!
+//! A region is one header followed by per-lane state, back to back; buffers lie elsewhere and are named by device
+//! address. All five regions share one shape:
+//!
+//! ```text
+//!  header ┌ ready queues, one per AICPU thread: [ReadyEntry; N] ┐  device → host   entry, then tail
+//!         │ heads[T] (host writes)   tails[T] (device writes)   │
+//!         │ counts and levels          backpressure   peer word │
+//!  lanes  └ active head (buffer, seq, totals)  ·  free queue ───┘  host → device   slot, then tail
+//! ```
+//!
+//! What we add sits in bytes that the pinned revision leaves unused, is listed in `EXTENSIONS` of the conformance test,
+//! and is meaningful only when the [peer word](peer) says that both halves are ours:
+//!
+//! | where | field | who writes |
+//! |---|---|---|
+//! | every header, first spare word | `peer` | host low half, device high half |
+//! | `SwimlaneHeader`, second spare word | `stall_budget` | host at init |
+//! | `SwimlaneReadyEntry`, its pad | `flags` | device with the entry |
+//! | `ActiveHead`, its pad | `stalls`, `stash_ptr`, `stash_seq`, `stall_ticks`, `max_stall_ticks` | device, at rotation only |
+
+pub mod layout;
+pub mod peer;
+pub mod swimlane;
+
+mod common;
+mod platform;
+
+pub use common::{BackpressureHeader, DeviceAddr, FREE_QUEUE_LINE, task_id};
+pub use platform::{Geometry, Platform};
+
+/// The pinned revision of the reference runtime whose ABI this is (`source_commit` of `abi/*.json`).
+pub const REVISION: &str = "6ebaf77156313aaeb5c9457c57b16c45b84ae7e8";
