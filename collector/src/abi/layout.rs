@@ -4,9 +4,17 @@
 
 use super::platform::{Geometry, Platform};
 use super::swimlane::{
-    self, ActiveHead, BufferKind, Pool, SwimlaneFreeQueue, SwimlaneHeader, SwimlaneHeaderA2a3, SwimlaneHeaderA5,
+    self, ActiveHead, BufferKind, Pool, SwimlaneFreeQueue, SwimlaneHeader, SwimlaneHeaderA2a3,
+    SwimlaneHeaderA5,
 };
 use core::mem::offset_of;
+
+mod regions;
+
+pub use regions::{
+    ARENA, ARGS_DUMP_LANE, ArenaLayout, ArgsDumpLayout, DEP_GEN_LANE, DepGenLayout, DevicePhaseLayout,
+    PMU_LANE_A2A3, PMU_LANE_A5, PmuLayout, SCOPE_STATS_LANE, ScopeStatsLayout,
+};
 
 /// The ready queues of a region and the words around them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +97,12 @@ impl BufferLayout {
         match kind {
             BufferKind::AicpuTask => Self::typed::<swimlane::TaskRecord, { swimlane::TASK_RECORDS }>(),
             BufferKind::AicoreTask => Self::typed::<swimlane::CoreRecord, { swimlane::CORE_RECORDS }>(),
-            BufferKind::AicpuSchedPhase => Self::typed::<swimlane::SchedPhaseRecord, { swimlane::PHASE_RECORDS }>(),
-            BufferKind::AicpuOrchPhase => Self::typed::<swimlane::OrchPhaseRecord, { swimlane::PHASE_RECORDS }>(),
+            BufferKind::AicpuSchedPhase => {
+                Self::typed::<swimlane::SchedPhaseRecord, { swimlane::PHASE_RECORDS }>()
+            }
+            BufferKind::AicpuOrchPhase => {
+                Self::typed::<swimlane::OrchPhaseRecord, { swimlane::PHASE_RECORDS }>()
+            }
         }
     }
 }

@@ -23,13 +23,30 @@
 //! | `SwimlaneHeader`, second spare word | `stall_budget` | host at init |
 //! | `SwimlaneReadyEntry`, its pad | `flags` | device with the entry |
 //! | `ActiveHead`, its pad | `stalls`, `stash_ptr`, `stash_seq`, `stall_ticks`, `max_stall_ticks` | device, at rotation only |
+//! | `args_dump::BufferState`, its second pad | `total_record_count` | device, at rotation only |
 
+pub mod args_dump;
+pub mod clock_anchor;
+pub mod dep_gen;
+pub mod device_phase;
+pub mod flags;
+pub mod host_phase;
 pub mod layout;
 pub mod peer;
+pub mod pmu;
+pub mod registers;
+pub mod scope_stats;
+pub mod shared;
 pub mod swimlane;
+pub mod task;
+pub mod tensor;
+pub mod timeouts;
+pub mod token;
+pub mod topology;
 
 mod common;
 mod platform;
+mod pmu_events;
 
 pub use common::{BackpressureHeader, DeviceAddr, FREE_QUEUE_LINE, task_id};
 pub use platform::{Geometry, Platform};

@@ -359,7 +359,9 @@ const _: () = {
     assert!(size_of::<SchedPhaseRecord>() == 64 && size_of::<OrchPhaseRecord>() == 32);
     assert!(size_of::<TaskBuffer>() == 32064 && size_of::<CoreBuffer>() == 32832);
     assert!(size_of::<SchedPhaseBuffer>() == 1048640 && size_of::<OrchPhaseBuffer>() == 524352);
-    assert!(size_of::<SwimlaneFreeQueue>() == 128 && size_of::<ActiveHead>() == 64 && size_of::<Pool>() == 192);
+    assert!(
+        size_of::<SwimlaneFreeQueue>() == 128 && size_of::<ActiveHead>() == 64 && size_of::<Pool>() == 192
+    );
     assert!(size_of::<ReadyEntry>() == 32);
     assert!(size_of::<SwimlaneHeaderA2a3>() == 127168 && size_of::<SwimlaneHeaderA5>() == 233152);
 };

@@ -1,0 +1,414 @@
+//! The chip swimlane's producers.
+//!
+//! [`Swimlane`] is the AICPU side, one value per launch or per process; its functions take core and thread numbers, as
+//! the runtime's hooks do, and every one of them may be called at any time: what is disabled, out of range or not
+//! initialised is a no-op of a few instructions. [`CoreRecorder`] is the AICore side.
+//!
+//! | level | who records | where |
+//! |---|---|---|
+//! | ≥ 1 | the core: [`CoreRecorder`]; AICPU only rotates: [`Swimlane::on_dispatch`], [`Swimlane::on_ack`] | core pools |
+//! | ≥ 2 | [`Swimlane::complete_task`] | task pools |
+//! | ≥ 3 | [`Swimlane::record_sched_phase`] and the markers | scheduler pools |
+//! | ≥ 4 | [`Swimlane::record_orch_phase`] | orchestrator pool 0 |
+
+mod aicore;
+mod core_lane;
+mod init;
+mod mem;
+mod record_lane;
+
+pub use aicore::{CoreRecorder, Slot, rotation_entry};
+pub use init::InitError;
+
+use crate::abi::layout::SwimlaneLayout;
+use crate::abi::swimlane::{
+    Level, OrchPhaseRecord, PHASE_RECORDS, QUEUE_SHAPES, SchedPhaseKind, SchedPhaseRecord, TASK_RECORDS, TaskRecord,
+};
+use crate::abi::{DeviceAddr, Geometry};
+use crate::clock::Clock;
+use crate::lane::{Port, ReadyQueue};
+use crate::stall::Stall;
+use crate::sync::{AtomicU32, Ordering::Relaxed};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core_lane::CoreLane;
+use mem::QueuePtr;
+use record_lane::RecordLane;
+
+const MAX_CORES: usize = Geometry::ANY_MAX_CORES;
+const MAX_THREADS: usize = Geometry::ANY_MAX_THREADS;
+/// No orchestrator thread was named.
+const NO_THREAD: u32 = u32::MAX;
+
+/// Both lanes of a core. 128 bytes apart, so that cores of different threads share no cache line.
+#[repr(align(128))]
+struct CoreState {
+    task: RecordLane<TaskRecord, TASK_RECORDS>,
+    core: CoreLane,
+}
+
+#[repr(align(128))]
+struct ThreadState {
+    queue: Option<ReadyQueue<QueuePtr>>,
+    sched: RecordLane<SchedPhaseRecord, PHASE_RECORDS>,
+}
+
+type OrchLane = RecordLane<OrchPhaseRecord, PHASE_RECORDS>;
+
+/// What a launch fixes once.
+struct Launch {
+    layout: SwimlaneLayout,
+    base: DeviceAddr,
+    stall: Stall,
+}
+
+/// A scheduler phase, as the runtime reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedPhase {
+    /// Which step of the loop.
+    pub kind: SchedPhaseKind,
+    /// In ticks.
+    pub start: u64,
+    /// In ticks.
+    pub end: u64,
+    /// Which turn of the loop.
+    pub loop_iter: u32,
+    /// Tasks handled.
+    pub tasks: u32,
+    /// Ready-queue pops that found a task.
+    pub pop_hit: u32,
+    /// Ready-queue pops that found none.
+    pub pop_miss: u32,
+    /// Ready-queue depths (AIC, AIV, MIX) at the start.
+    pub depth_start: [i16; QUEUE_SHAPES],
+    /// Ready-queue depths (AIC, AIV, MIX) at the end.
+    pub depth_end: [i16; QUEUE_SHAPES],
+}
+
+/// The AICPU side of the chip swimlane.
+///
+/// # Who may call what
+/// The recording functions are `unsafe`: per core number and per thread number, at most one call is under way at a
+/// time (each core belongs to one scheduler thread, each thread number to one thread), and none while
+/// [`init`](Self::init) or [`init_phases`](Self::init_phases) runs. That is the runtime's own structure.
+pub struct Swimlane<C> {
+    clock: C,
+    /// Cores whose task lanes are open: 0 below level 2. One range check tests level, range and init.
+    task_cores: AtomicU32,
+    /// Cores whose own lanes are open: 0 at level 0.
+    core_cores: AtomicU32,
+    /// Threads whose phase lanes are open: 0 below level 3.
+    sched_threads: AtomicU32,
+    /// 1 when the orchestrator lane is open.
+    orch_open: AtomicU32,
+    orch_thread: AtomicU32,
+    level: AtomicU32,
+    /// Calls with a core or thread out of range.
+    misused: AtomicU32,
+    cores: [UnsafeCell<CoreState>; MAX_CORES],
+    threads: [UnsafeCell<ThreadState>; MAX_THREADS],
+    orch: UnsafeCell<OrchLane>,
+    launch: UnsafeCell<Launch>,
+}
+
+// SAFETY: the cells are reached only by the recording functions, whose callers keep each core's and each thread's calls
+// apart, and by the init functions, whose callers let nothing else run; everything else is atomic.
+unsafe impl<C: Sync> Sync for Swimlane<C> {}
+// SAFETY: the raw pointers inside name the region, which is not bound to a thread.
+unsafe impl<C: Send> Send for Swimlane<C> {}
+
+impl<C> fmt::Debug for Swimlane<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Swimlane").field("level", &self.level()).finish_non_exhaustive()
+    }
+}
+
+impl<C> Swimlane<C> {
+    /// A collector that records nothing until [`init`](Self::init).
+    pub const fn new(clock: C) -> Self {
+        Swimlane {
+            clock,
+            task_cores: AtomicU32::new(0),
+            core_cores: AtomicU32::new(0),
+            sched_threads: AtomicU32::new(0),
+            orch_open: AtomicU32::new(0),
+            orch_thread: AtomicU32::new(NO_THREAD),
+            level: AtomicU32::new(0),
+            misused: AtomicU32::new(0),
+            cores: [const { UnsafeCell::new(CoreState { task: RecordLane::CLOSED, core: CoreLane::CLOSED }) }; MAX_CORES],
+            threads: [const { UnsafeCell::new(ThreadState { queue: None, sched: RecordLane::CLOSED }) }; MAX_THREADS],
+            orch: UnsafeCell::new(RecordLane::CLOSED),
+            launch: UnsafeCell::new(Launch {
+                layout: SwimlaneLayout::of(crate::abi::Platform::A2a3, 0),
+                base: DeviceAddr::NULL,
+                stall: Stall::NONE,
+            }),
+        }
+    }
+
+    /// The level in force: what the last init read, 0 before and after [`reset`](Self::reset).
+    pub fn level(&self) -> Level {
+        Level::from_raw(self.level.load(Relaxed)).unwrap_or_default()
+    }
+
+    /// Calls with a core or thread number out of range since the last init.
+    pub fn misused(&self) -> u32 {
+        self.misused.load(Relaxed)
+    }
+
+    /// Turns everything off: nothing of an earlier launch survives.
+    ///
+    /// # Safety
+    /// No other function of this value is running.
+    pub unsafe fn reset(&self) {
+        for gate in [&self.task_cores, &self.core_cores, &self.sched_threads, &self.orch_open, &self.level, &self.misused]
+        {
+            gate.store(0, Relaxed);
+        }
+        self.orch_thread.store(NO_THREAD, Relaxed);
+    }
+
+    fn misuse(&self) {
+        self.misused.store(self.misused.load(Relaxed).saturating_add(1), Relaxed);
+    }
+}
+
+impl<C: Clock> Swimlane<C> {
+    /// What the cold paths of the calling `thread` need.
+    ///
+    /// # Safety
+    /// The caller is the only user of `thread`, and the result is gone before its next call.
+    #[allow(clippy::mut_from_ref)] // one caller per thread number: the type's contract
+    unsafe fn port(&self, thread: u32) -> Port<'_, QueuePtr, C> {
+        let queue = match self.threads.get(thread as usize) {
+            // SAFETY: one caller per thread number; the reference covers the queue alone, not the phase lane.
+            Some(state) => unsafe { (*state.get()).queue.as_mut() },
+            None => None,
+        };
+        if queue.is_none() {
+            self.misuse();
+        }
+        // SAFETY: `launch` is written only by `init`, while nothing else runs.
+        Port { queue, stall: unsafe { &(*self.launch.get()).stall }, clock: &self.clock }
+    }
+
+    /// Before `token` is written to `core`'s dispatch register (level ≥ 1). Rotates the core's buffer when it is full.
+    ///
+    /// # Safety
+    /// One caller per core and per thread at a time (see the type).
+    #[inline]
+    pub unsafe fn on_dispatch(&self, core: u32, thread: u32, token: u32) {
+        if core < self.core_cores.load(Relaxed) {
+            // SAFETY: in range, open, and the caller is the core's only one.
+            unsafe { (*self.cores[core as usize].get()).core.on_dispatch(token, || self.port(thread)) }
+        }
+    }
+
+    /// On every matched ACK and FIN of `token` on `core` (level ≥ 1). Releases the buffer that waits for it.
+    ///
+    /// # Safety
+    /// One caller per core and per thread at a time (see the type).
+    #[inline]
+    pub unsafe fn on_ack(&self, core: u32, thread: u32, token: u32) {
+        if core < self.core_cores.load(Relaxed) {
+            // SAFETY: in range, open, and the caller is the core's only one.
+            unsafe { (*self.cores[core as usize].get()).core.on_ack(token, || self.port(thread)) }
+        }
+    }
+
+    /// Records that AICPU dispatched `token` to `core` at `dispatch` and saw it complete at `finish` (ticks; level ≥ 2).
+    /// `false`: not recorded.
+    ///
+    /// # Safety
+    /// One caller per core and per thread at a time (see the type).
+    #[inline]
+    pub unsafe fn complete_task(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> bool {
+        if core >= self.task_cores.load(Relaxed) {
+            return false;
+        }
+        let record = TaskRecord { dispatch_time: dispatch, finish_time: finish, reg_task_id: token, _pad: [0; 3] };
+        // SAFETY: in range, open, and the caller is the core's only one.
+        unsafe { (*self.cores[core as usize].get()).task.push(record, || self.port(thread)) }
+    }
+
+    /// Records a scheduler phase of `thread` (level ≥ 3).
+    ///
+    /// # Safety
+    /// One caller per thread at a time (see the type).
+    #[inline]
+    pub unsafe fn record_sched_phase(&self, thread: u32, phase: &SchedPhase) {
+        // SAFETY: passed on.
+        unsafe {
+            self.push_sched(
+                thread,
+                SchedPhaseRecord {
+                    start_time: phase.start,
+                    end_time: phase.end,
+                    loop_iter: phase.loop_iter,
+                    kind: phase.kind as u32,
+                    tasks_processed: phase.tasks,
+                    phase_data: [phase.pop_hit, phase.pop_miss],
+                    shared_depth_at_start: phase.depth_start,
+                    shared_depth_at_end: phase.depth_end,
+                    _pad: [0; 4],
+                },
+            )
+        }
+    }
+
+    /// Marks that a task without a kernel retired on `thread` at tick `at` (level ≥ 3).
+    ///
+    /// # Safety
+    /// One caller per thread at a time (see the type).
+    pub unsafe fn record_dummy_task(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
+        // SAFETY: passed on.
+        unsafe { self.push_sched(thread, marker(SchedPhaseKind::DummyTask, at, at, loop_iter, task_id, 1)) }
+    }
+
+    /// Marks that a task whose predicate was false retired on `thread` at tick `at` (level ≥ 3).
+    ///
+    /// # Safety
+    /// One caller per thread at a time (see the type).
+    pub unsafe fn record_predicated_skip(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
+        // SAFETY: passed on.
+        unsafe { self.push_sched(thread, marker(SchedPhaseKind::PredicatedSkip, at, at, loop_iter, task_id, 1)) }
+    }
+
+    /// Records that `thread` made the `nodes` nodes of graph task `task_id` (ticks; level ≥ 3).
+    ///
+    /// # Safety
+    /// One caller per thread at a time (see the type).
+    pub unsafe fn record_graph_prepare(
+        &self,
+        thread: u32,
+        start: u64,
+        end: u64,
+        loop_iter: u32,
+        task_id: u64,
+        nodes: u32,
+    ) {
+        // SAFETY: passed on.
+        unsafe {
+            self.push_sched(thread, marker(SchedPhaseKind::GraphPrepare, start, end, loop_iter, task_id, nodes))
+        }
+    }
+
+    /// # Safety
+    /// One caller per thread at a time.
+    #[inline]
+    unsafe fn push_sched(&self, thread: u32, record: SchedPhaseRecord) {
+        if thread < self.sched_threads.load(Relaxed) {
+            let state = self.threads[thread as usize].get();
+            // SAFETY: in range, open, one caller; the reference covers the phase lane alone, not the queue.
+            unsafe {
+                (*state).sched.push(record, || self.port(thread));
+            }
+        }
+    }
+
+    /// Names the AICPU thread that orchestrates; its ready queue carries the orchestrator's buffers.
+    pub fn set_orch_thread(&self, thread: u32) {
+        self.orch_thread.store(thread, Relaxed);
+    }
+
+    /// Records one submit of the orchestrator (ticks; level ≥ 4).
+    ///
+    /// # Safety
+    /// Called by the orchestrator thread only.
+    #[inline]
+    pub unsafe fn record_orch_phase(&self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
+        let thread = self.orch_thread.load(Relaxed);
+        if self.orch_open.load(Relaxed) == 0 || thread == NO_THREAD {
+            return;
+        }
+        let record = OrchPhaseRecord { start_time: start, end_time: end, task_id, submit_idx, _pad: 0 };
+        // SAFETY: open, and only the orchestrator comes here.
+        unsafe {
+            (*self.orch.get()).push(record, || self.port(thread));
+        }
+    }
+
+    /// Publishes what the lanes of `cores` hold. A core's last commit may still be under way.
+    ///
+    /// # Safety
+    /// Called by `thread`, whose cores these are.
+    pub unsafe fn flush(&self, thread: u32, cores: &[u32]) {
+        for &core in cores {
+            if core >= self.core_cores.load(Relaxed) {
+                if self.level() != Level::Disabled {
+                    self.misuse();
+                }
+                continue;
+            }
+            // SAFETY: in range, open, and the caller is the core's only one.
+            let state = unsafe { &mut *self.cores[core as usize].get() };
+            if core < self.task_cores.load(Relaxed) {
+                // SAFETY: the caller is `thread`.
+                state.task.flush(unsafe { self.port(thread) });
+            }
+            // SAFETY: the caller is `thread`.
+            state.core.flush(unsafe { self.port(thread) });
+        }
+    }
+
+    /// Publishes what the scheduler-phase lane of `thread` holds (level ≥ 3).
+    ///
+    /// # Safety
+    /// Called by `thread`.
+    pub unsafe fn flush_sched_phases(&self, thread: u32) {
+        if thread < self.sched_threads.load(Relaxed) {
+            let state = self.threads[thread as usize].get();
+            // SAFETY: in range, open, one caller; the lane and the queue are apart.
+            unsafe { (*state).sched.flush(self.port(thread)) }
+        }
+    }
+
+    /// Publishes what the orchestrator's lane holds (level ≥ 4).
+    ///
+    /// # Safety
+    /// Called by the orchestrator thread only.
+    pub unsafe fn flush_orch_phases(&self) {
+        if self.orch_open.load(Relaxed) != 0 {
+            // SAFETY: open, and only the orchestrator comes here.
+            unsafe { (*self.orch.get()).flush(self.port(self.orch_thread.load(Relaxed))) }
+        }
+    }
+
+    /// Makes the counts and totals of `cores` and of `thread`'s phase lane visible without publishing buffers: for every
+    /// abnormal exit, so that the host recovers exactly what there is.
+    ///
+    /// # Safety
+    /// Called by `thread`, whose cores these are.
+    pub unsafe fn sync(&self, thread: u32, cores: &[u32]) {
+        for &core in cores {
+            if core < self.core_cores.load(Relaxed) {
+                // SAFETY: in range, open, and the caller is the core's only one.
+                let state = unsafe { &mut *self.cores[core as usize].get() };
+                state.core.sync();
+                if core < self.task_cores.load(Relaxed) {
+                    state.task.sync();
+                }
+            }
+        }
+        if thread < self.sched_threads.load(Relaxed) {
+            // SAFETY: in range, open, one caller.
+            unsafe { (*self.threads[thread as usize].get()).sched.sync() }
+        }
+        if thread == self.orch_thread.load(Relaxed) && self.orch_open.load(Relaxed) != 0 {
+            // SAFETY: open, and only the orchestrator comes here.
+            unsafe { (*self.orch.get()).sync() }
+        }
+    }
+}
+
+fn marker(kind: SchedPhaseKind, start: u64, end: u64, loop_iter: u32, task_id: u64, tasks: u32) -> SchedPhaseRecord {
+    SchedPhaseRecord {
+        start_time: start,
+        end_time: end,
+        loop_iter,
+        kind: kind as u32,
+        tasks_processed: tasks,
+        phase_data: [task_id as u32, (task_id >> 32) as u32],
+        ..Default::default()
+    }
+}
