@@ -1,0 +1,504 @@
+//! Artifact files: complete under their final name, or absent.
+//!
+//! An [`ArtifactFile`] is written under a temporary name in the directory of its final one, counted and hashed on the
+//! way, and renamed by [`commit`](ArtifactFile::commit). Whatever ends it before that (an error, a panic, a kill) leaves
+//! no file under the final name; a drop removes the temporary one too, and after a kill [`prepare_output_dir`] of the
+//! next run does. The rename is atomic against a crash of the process, not against a power failure: nothing is fsynced.
+
+mod hash;
+
+use hash::BlockHasher;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that are gathered before they are written and hashed.
+const BLOCK_BYTES: usize = 128 * 1024;
+
+/// What every run may write, relative to its output directory; [`prepare_output_dir`] removes exactly these.
+pub const ARTIFACT_NAMES: [&str; 8] = [
+    "chip_swimlane_records.json",
+    "run.json",
+    "deps.json",
+    "args_dump/args_dump.json",
+    "args_dump/args.bin",
+    "pmu.csv",
+    "scope_stats/scope_stats.jsonl",
+    "merged_swimlane.json",
+];
+
+/// Subdirectories of [`ARTIFACT_NAMES`]; removed when the removal of stale artifacts left them empty.
+const ARTIFACT_DIRS: [&str; 2] = ["args_dump", "scope_stats"];
+
+/// An artifact that could not be written. Says which, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}: {source}; {}", path.display(), remedy(source))]
+pub struct ArtifactError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl ArtifactError {
+    fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
+        ArtifactError { action, path: path.to_path_buf(), source }
+    }
+
+    /// The artifact's final path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the system said.
+    #[must_use]
+    pub fn cause(&self) -> &io::Error {
+        &self.source
+    }
+
+    /// The artifact error inside `error`, or `error` as a failed write of `path`.
+    #[must_use]
+    pub fn from_io(path: &Path, error: io::Error) -> Self {
+        let kind = error.kind();
+        match error.into_inner() {
+            None => ArtifactError::new("write", path, kind.into()),
+            Some(inner) => match inner.downcast::<ArtifactError>() {
+                Ok(ours) => *ours,
+                Err(other) => ArtifactError::new("write", path, io::Error::new(kind, other)),
+            },
+        }
+    }
+}
+
+/// What a person can do about `cause`.
+fn remedy(cause: &io::Error) -> &'static str {
+    use io::ErrorKind as Kind;
+    match cause.kind() {
+        Kind::StorageFull | Kind::QuotaExceeded => {
+            "free space on that file system or choose another output directory, then run again"
+        }
+        Kind::FileTooLarge => "choose an output directory on a file system that takes larger files",
+        Kind::ReadOnlyFilesystem | Kind::PermissionDenied => {
+            "make the directory writable for this user or choose another output directory"
+        }
+        Kind::IsADirectory => "a directory has the artifact's name: move it away",
+        Kind::NotADirectory | Kind::AlreadyExists => {
+            "a file is where a directory is needed: move it away or choose another output directory"
+        }
+        Kind::InvalidFilename => "choose an output directory with a shorter path",
+        Kind::NotFound => "the directory went away while the run was on: keep it in place and run again",
+        _ => "check that file system, or choose another output directory, then run again",
+    }
+}
+
+/// A finished artifact.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArtifactInfo {
+    /// Its final path, as given to [`ArtifactFile::create`].
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The SHA-256 of its content, 64 lower-case hex digits.
+    pub sha256: String,
+}
+
+/// An artifact on its way. Dropped without [`commit`](Self::commit), it leaves nothing behind.
+pub struct ArtifactFile {
+    file: Option<File>,
+    temp: PathBuf,
+    path: PathBuf,
+    block: Vec<u8>,
+    hash: BlockHasher,
+    /// Bytes written out, without `block`.
+    bytes: u64,
+    /// Kind of the first failed write: a file with a hole is never committed.
+    failed: Option<io::ErrorKind>,
+    /// For fault plans: bytes after which the disk is full.
+    room: u64,
+}
+
+impl fmt::Debug for ArtifactFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArtifactFile").field("path", &self.path).field("bytes", &self.bytes).finish()
+    }
+}
+
+impl ArtifactFile {
+    /// Starts the artifact `path`; its directory is made if missing.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self, ArtifactError> {
+        let path: PathBuf = path.into();
+        let create = |source| ArtifactError::new("create", &path, source);
+        let (Some(name), Some(dir)) = (path.file_name(), path.parent()) else {
+            return Err(create(io::ErrorKind::InvalidFilename.into()));
+        };
+        if path.is_dir() {
+            return Err(create(io::ErrorKind::IsADirectory.into()));
+        }
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        fs::create_dir_all(dir).map_err(create)?;
+        let (temp, file) = create_temp(dir, &name.to_string_lossy()).map_err(create)?;
+        Ok(ArtifactFile {
+            file: Some(file),
+            temp,
+            path,
+            block: Vec::with_capacity(BLOCK_BYTES),
+            hash: BlockHasher::new(),
+            bytes: 0,
+            failed: None,
+            room: u64::MAX,
+        })
+    }
+
+    /// The final path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes + self.block.len() as u64
+    }
+
+    /// For fault plans (`enospc:file`): from here on, the disk is full once the file has `bytes` bytes.
+    pub fn inject_full_after(&mut self, bytes: u64) {
+        self.room = bytes;
+    }
+
+    /// Writes out what is buffered and gives the file its final name, in place of what had it.
+    pub fn commit(mut self) -> Result<ArtifactInfo, ArtifactError> {
+        let hash = self.drain().and_then(|()| std::mem::replace(&mut self.hash, BlockHasher::new()).finish());
+        let sha256 = hex(&hash.map_err(|error| ArtifactError::from_io(&self.path, error))?);
+        // Closed first: some file systems report a failed write only then, or refuse to rename an open file.
+        drop(self.file.take());
+        if let Err(source) = fs::rename(&self.temp, &self.path) {
+            let _ = fs::remove_file(&self.temp);
+            return Err(ArtifactError::new("finish", &self.path, source));
+        }
+        Ok(ArtifactInfo { path: std::mem::take(&mut self.path), bytes: self.bytes, sha256 })
+    }
+
+    /// Writes and hashes what is gathered; the first failure sticks.
+    fn drain(&mut self) -> io::Result<()> {
+        self.put().map_err(|source| {
+            self.failed = Some(source.kind());
+            io::Error::new(source.kind(), ArtifactError::new("write", &self.path, source))
+        })
+    }
+
+    fn put(&mut self) -> io::Result<()> {
+        let bytes = self.block.len() as u64;
+        match (self.failed, &mut self.file) {
+            (Some(kind), _) => return Err(kind.into()),
+            (None, _) if bytes > self.room.saturating_sub(self.bytes) => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            (None, Some(file)) => file.write_all(&self.block)?,
+            (None, None) => unreachable!("the file is closed only by commit and drop"),
+        }
+        self.bytes += bytes;
+        self.block = self.hash.update(std::mem::take(&mut self.block))?;
+        Ok(())
+    }
+}
+
+impl Write for ArtifactFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.block.len() >= BLOCK_BYTES {
+            self.drain()?;
+        }
+        let taken = bytes.len().min(BLOCK_BYTES - self.block.len());
+        self.block.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.drain()
+    }
+}
+
+impl Drop for ArtifactFile {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = fs::remove_file(&self.temp);
+        }
+    }
+}
+
+/// Opens a file of a name that no artifact has and no other call gave out.
+fn create_temp(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temp = dir.join(format!(".{name}.tmp-{}-{n}", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).open(&temp) {
+            Ok(file) => return Ok((temp, file)),
+            // Left over by a killed process that had this one's id.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether `name` is one that an [`ArtifactFile`] has before it is committed.
+#[must_use]
+pub fn is_temp_name(name: &str) -> bool {
+    let number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    name.strip_prefix('.')
+        .and_then(|rest| rest.rsplit_once(".tmp-"))
+        .and_then(|(stem, tail)| tail.split_once('-').map(|(pid, n)| (stem, pid, n)))
+        .is_some_and(|(stem, pid, n)| !stem.is_empty() && number(pid) && number(n))
+}
+
+/// `bytes` as lower-case hex digits, the form of [`ArtifactInfo::sha256`].
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]])
+        .map(char::from)
+        .collect()
+}
+
+/// An output directory that a run cannot use. Says which, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputDirError {
+    /// No path was given.
+    #[error("the output directory is empty: name one, for example --work-dir build_output/my_run")]
+    Empty,
+    /// Something that is not a directory has the name, or one of its parents has.
+    #[error("the output directory {} cannot be made: {} is a file; move it away or name another directory", path.display(), blocker.display())]
+    NotADirectory {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What is in the way.
+        blocker: PathBuf,
+    },
+    /// It could not be made.
+    #[error("cannot make the output directory {}: {source}; {}", path.display(), remedy(source))]
+    Create {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is there, but no file can be made in it.
+    #[error("the output directory {} is not writable: {source}; {}", path.display(), remedy(source))]
+    NotWritable {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of an earlier run could not be removed and would pose as this run's.
+    #[error("cannot remove {} of an earlier run: {source}; remove it by hand or name another directory", path.display())]
+    Stale {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Makes `path` (and its parents) ready for a run: a writable directory without artifacts of an earlier run.
+///
+/// Removed are the files of [`ARTIFACT_NAMES`], temporary files of artifacts that were never finished, and the artifact
+/// subdirectories if that left them empty. Nothing else is touched. Returns what was removed.
+pub fn prepare_output_dir(path: &Path) -> Result<Vec<PathBuf>, OutputDirError> {
+    if path.as_os_str().is_empty() {
+        return Err(OutputDirError::Empty);
+    }
+    if let Some(blocker) = path.ancestors().find(|p| p.exists()).filter(|p| !p.is_dir()) {
+        return Err(OutputDirError::NotADirectory { path: path.into(), blocker: blocker.into() });
+    }
+    fs::create_dir_all(path).map_err(|source| OutputDirError::Create { path: path.into(), source })?;
+    let probe = create_temp(path, "probe");
+    let probe = probe.map_err(|source| OutputDirError::NotWritable { path: path.into(), source })?;
+    drop(probe.1);
+    let stale = |path: PathBuf| move |source| OutputDirError::Stale { path, source };
+    fs::remove_file(&probe.0).map_err(stale(probe.0))?;
+
+    let mut removed = Vec::new();
+    for file in ARTIFACT_NAMES.iter().map(|name| path.join(name)).chain(unfinished(path)) {
+        match fs::remove_file(&file) {
+            Ok(()) => removed.push(file),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(stale(file)(error)),
+        }
+    }
+    for dir in ARTIFACT_DIRS.map(|dir| path.join(dir)) {
+        if removed.iter().any(|file| file.starts_with(&dir)) {
+            // Fails if something else is in it: that stays.
+            let _ = fs::remove_dir(&dir);
+        }
+    }
+    Ok(removed)
+}
+
+/// Temporary files of artifacts in output directory `path` that were never finished.
+#[must_use]
+pub fn unfinished(path: &Path) -> Vec<PathBuf> {
+    let dirs = std::iter::once(path.to_path_buf()).chain(ARTIFACT_DIRS.map(|dir| path.join(dir)));
+    let mut found: Vec<PathBuf> = dirs
+        .filter_map(|dir| fs::read_dir(dir).ok())
+        .flat_map(|entries| entries.flatten())
+        .filter(|entry| is_temp_name(&entry.file_name().to_string_lossy()))
+        .filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sha2::{Digest, Sha256};
+
+    fn dir() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_committed_file_has_its_content_count_and_hash() {
+        let dir = dir();
+        let path = dir.path().join("sub dir/ä \"x\".json");
+        let mut file = ArtifactFile::create(&path).unwrap();
+        file.write_all(b"ab").unwrap();
+        file.write_all(b"c").unwrap();
+        assert!(!path.exists());
+        assert_eq!(file.bytes(), 3);
+        let info = file.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"abc");
+        assert_eq!((info.path.as_path(), info.bytes), (path.as_path(), 3));
+        assert_eq!(info.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(names(path.parent().unwrap()), ["ä \"x\".json"]);
+    }
+
+    #[test]
+    fn large_and_small_writes_keep_their_order() {
+        let dir = dir();
+        let path = dir.path().join("x");
+        let mut file = ArtifactFile::create(&path).unwrap();
+        let mut expected = Vec::new();
+        for i in 0..40usize {
+            let piece = vec![i as u8; i * 7919 % 150_000];
+            file.write_all(&piece).unwrap();
+            expected.extend(piece);
+        }
+        let info = file.commit().unwrap();
+        assert_eq!(info.bytes, expected.len() as u64);
+        assert_eq!(info.sha256, hex(&Sha256::digest(&expected)));
+        assert!(fs::read(&path).unwrap() == expected);
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_nothing() {
+        let dir = dir();
+        let mut file = ArtifactFile::create(dir.path().join("run.json")).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        assert_eq!(names(dir.path()).len(), 1);
+        assert!(is_temp_name(&names(dir.path())[0]));
+        drop(file);
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_full_disk_is_named_with_the_remedy_and_leaves_the_old_file() {
+        let dir = dir();
+        let path = dir.path().join("pmu.csv");
+        fs::write(&path, "old").unwrap();
+        let mut file = ArtifactFile::create(&path).unwrap();
+        file.inject_full_after(100_000);
+        let error = (0..100).find_map(|_| file.write_all(&[0; 5000]).err()).expect("the disk fills up");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let error = ArtifactError::from_io(&path, error);
+        assert_eq!(error.path(), path);
+        assert!(error.to_string().contains("pmu.csv") && error.to_string().contains("free space"), "{error}");
+        assert!(file.commit().unwrap_err().to_string().contains("free space"));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(dir.path()), ["pmu.csv"]);
+    }
+
+    #[test]
+    fn a_directory_under_the_final_name_is_refused_at_the_start() {
+        let dir = dir();
+        let error = ArtifactFile::create(dir.path()).unwrap_err();
+        assert!(error.to_string().contains("move it away"), "{error}");
+        fs::write(dir.path().join("file"), "").unwrap();
+        let error = ArtifactFile::create(dir.path().join("file/run.json")).unwrap_err();
+        assert!(error.to_string().contains("run.json"), "{error}");
+    }
+
+    #[test]
+    fn temporary_names_are_recognised_and_others_are_not() {
+        for name in [".run.json.tmp-1-0", "..x.tmp-123-45"] {
+            assert!(is_temp_name(name), "{name}");
+        }
+        for name in
+            ["run.json", ".run.json.tmp-1", ".x.tmp--1", "x.tmp-1-1", ".tmp-1-1", ".x.tmp-1-a", ".x.tmp-a-1"]
+        {
+            assert!(!is_temp_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_output_directory_is_made_nested_and_cleared_of_stale_artifacts_only() {
+        let dir = dir();
+        let out = dir.path().join("a b/ü/dfx_outputs");
+        assert_eq!(prepare_output_dir(&out).unwrap(), [] as [PathBuf; 0]);
+        for name in ARTIFACT_NAMES {
+            fs::create_dir_all(out.join(name).parent().unwrap()).unwrap();
+            fs::write(out.join(name), "stale").unwrap();
+        }
+        for name in [".run.json.tmp-77-1", "args_dump/.args.bin.tmp-77-2", "mine.txt", "scope_stats/mine"] {
+            fs::write(out.join(name), "x").unwrap();
+        }
+        assert_eq!(unfinished(&out).len(), 2);
+        assert_eq!(prepare_output_dir(&out).unwrap().len(), ARTIFACT_NAMES.len() + 2);
+        assert_eq!(names(&out), ["mine.txt", "scope_stats"]);
+        assert_eq!(names(&out.join("scope_stats")), ["mine"]);
+    }
+
+    #[test]
+    fn an_output_directory_that_cannot_be_used_is_named_with_the_remedy() {
+        let text = |path: &Path| prepare_output_dir(path).unwrap_err().to_string();
+        assert!(text(Path::new("")).contains("is empty: name one"));
+        let dir = dir();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(text(&file).contains("is a file; move it away"));
+        assert!(text(&file.join("deeper/down")).contains("file is a file; move it away"));
+        fs::create_dir(dir.path().join("run.json")).unwrap();
+        assert!(text(dir.path()).contains("remove it by hand"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_read_only_output_directory_is_named_with_the_remedy() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = dir();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
+        // Root may write anywhere: then there is nothing to see here.
+        if File::create(dir.path().join("probe")).is_err() {
+            let error = prepare_output_dir(dir.path()).unwrap_err().to_string();
+            assert!(
+                error.contains("is not writable") && error.contains("make the directory writable"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a session is asked to do, validated before any device work.
+
+use dfx_collector::abi::swimlane::{self, Level};
+use dfx_collector::abi::{Geometry, Platform};
+use dfx_collector::stall::Budget;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A value that cannot be had: names the field, the value and what is accepted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{field}: {value} is not accepted, expected {expected}")]
+pub struct ConfigError {
+    /// The field or switch.
+    pub field: &'static str,
+    /// What was given.
+    pub value: String,
+    /// What is accepted, and where it helps, what to do.
+    pub expected: String,
+}
+
+impl ConfigError {
+    /// An error about `field`.
+    pub fn new(field: &'static str, value: impl fmt::Display, expected: impl Into<String>) -> Self {
+        ConfigError { field, value: value.to_string(), expected: expected.into() }
+    }
+}
+
+/// What happens when the host cannot keep up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum Backpressure {
+    /// The lane that has no room waits, within the stall budget.
+    #[default]
+    Lane,
+    /// All lanes wait together until the host has emptied and refilled everything (the reference's freeze).
+    Global,
+    /// As `lane`, but a wait lasts up to 30 s whatever the timeouts are (the reference's waits).
+    Block,
+    /// Nobody waits; what finds no room is counted as dropped.
+    Drop,
+}
+
+impl FromStr for Backpressure {
+    type Err = ConfigError;
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        Ok(match text {
+            "lane" => Backpressure::Lane,
+            "global" => Backpressure::Global,
+            "block" => Backpressure::Block,
+            "drop" => Backpressure::Drop,
+            _ => return Err(ConfigError::new("backpressure", text, "lane, global, block or drop")),
+        })
+    }
+}
+
+/// How the host reaches device memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum TransportKind {
+    /// Device memory is mapped into the host (a2a3).
+    Svm,
+    /// The host may only copy ranges (a5).
+    Copy,
+}
+
+/// How many buffers the host makes for each lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolSizes {
+    /// Per core: AICPU task records.
+    pub task: u32,
+    /// Per core: AICore records.
+    pub core: u32,
+    /// Per scheduler thread: phases.
+    pub sched: u32,
+    /// For the orchestrator: submits.
+    pub orch: u32,
+}
+
+impl Default for PoolSizes {
+    fn default() -> Self {
+        PoolSizes {
+            task: swimlane::TASK_BUFFERS as u32,
+            core: swimlane::CORE_BUFFERS as u32,
+            sched: swimlane::SCHED_BUFFERS as u32,
+            orch: swimlane::ORCH_BUFFERS as u32,
+        }
+    }
+}
+
+impl PoolSizes {
+    /// The same number of buffers for every lane.
+    pub fn all(buffers: u32) -> Self {
+        PoolSizes { task: buffers, core: buffers, sched: buffers, orch: buffers }
+    }
+}
+
+/// The runtime's own timeouts, which no wait of ours may outlast.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timeouts {
+    /// STARS op-execute timeout, from the launch.
+    pub op_execute: Duration,
+    /// Scheduler no-progress timeout.
+    pub scheduler: Duration,
+    /// Stream-sync timeout, from the launch.
+    pub stream_sync: Duration,
+}
+
+impl Default for Timeouts {
+    /// The platform's: 45 s, 10 s, 50 s.
+    fn default() -> Self {
+        Timeouts {
+            op_execute: Duration::from_secs(45),
+            scheduler: Duration::from_secs(10),
+            stream_sync: Duration::from_secs(50),
+        }
+    }
+}
+
+/// The switches of one run and how its host half works.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DfxConfig {
+    /// The chip swimlane's level.
+    pub chip_swimlane: Level,
+    /// What happens when the host cannot keep up.
+    pub backpressure: Backpressure,
+    /// Buffers per lane.
+    pub pools: PoolSizes,
+    /// What no wait may outlast.
+    pub timeouts: Timeouts,
+}
+
+impl DfxConfig {
+    /// The chip swimlane's level from its number.
+    ///
+    /// # Errors
+    /// When it is none of 0..=4.
+    pub fn swimlane_level(level: i64) -> Result<Level, ConfigError> {
+        u32::try_from(level).ok().and_then(Level::from_raw).ok_or_else(|| {
+            ConfigError::new("enable_chip_swimlane", level, "a level from 0 (off) to 4 (orchestrator phases)")
+        })
+    }
+
+    /// Whether any switch is on.
+    pub fn any(&self) -> bool {
+        self.chip_swimlane != Level::Disabled
+    }
+
+    /// What the device is told about waiting.
+    pub fn stall_budget(&self) -> Budget {
+        let ms = |d: Duration| d.as_millis().min(u128::from(u64::MAX)) as u64;
+        let fitting = Budget::within(ms(self.timeouts.scheduler), ms(self.timeouts.op_execute));
+        match self.backpressure {
+            Backpressure::Drop => Budget { wait_ms: 0, ..fitting },
+            Backpressure::Block => Budget { wait_ms: 30_000, total_ms: u16::MAX },
+            Backpressure::Lane | Backpressure::Global => fitting,
+        }
+    }
+}
+
+/// The board that a session records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Board {
+    /// Which platform.
+    pub platform: Platform,
+    /// Cores in use, in core order: `true` for AIC, `false` for AIV.
+    pub core_is_aic: Vec<bool>,
+    /// AICPU threads in use; the last one orchestrates.
+    pub aicpu_threads: u32,
+}
+
+impl Board {
+    /// Cores in use.
+    pub fn cores(&self) -> u32 {
+        self.core_is_aic.len() as u32
+    }
+
+    /// The platform's numbers.
+    pub fn geometry(&self) -> &'static Geometry {
+        Geometry::of(self.platform)
+    }
+
+    /// Checks the counts against the platform.
+    ///
+    /// # Errors
+    /// When there is no core, or more cores or threads than the platform has.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let geometry = self.geometry();
+        if self.cores() == 0 || self.cores() > geometry.max_cores {
+            return Err(ConfigError::new("cores", self.cores(), format!("1 to {}", geometry.max_cores)));
+        }
+        if self.aicpu_threads == 0 || self.aicpu_threads > geometry.max_threads {
+            return Err(ConfigError::new(
+                "aicpu_threads",
+                self.aicpu_threads,
+                format!("1 to {}", geometry.max_threads),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,9 @@
+//! Writers of the compatible artifacts, each in the exact text that its existing readers know.
+
+pub mod host;
+pub mod swimlane;
+
+mod text;
+
+#[cfg(test)]
+mod golden_tests;

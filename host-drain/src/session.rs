@@ -1,0 +1,381 @@
+//! One run's host half, from its configuration to its files.
+//!
+//! ```text
+//! configure ─▶ start ─▶ (the device runs) ─▶ stop ─▶ reconcile ─▶ export, report ─▶ release
+//! ```
+//!
+//! A process may have many sessions one after the other, with other levels, cores and threads: a session owns everything
+//! it uses, and everything goes back when it is released or dropped. With no switch on there is no region, no thread and
+//! no file, and every step is a no-op.
+
+use crate::artifact::{ArtifactError, ArtifactInfo};
+use crate::collect::{Collector, Delivery};
+use crate::config::{Board, ConfigError, DfxConfig, TransportKind};
+use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
+use crate::lanes::LaneTable;
+use crate::memory::DeviceMemory;
+use crate::reconcile::{Closed, close};
+use crate::region::{self, SwimlaneRegion};
+use crate::report::{ArtifactEntry, Half, Levels, Reason, StreamReport};
+use crate::service::Service;
+use crate::transport::{Copy, Svm, Transport, TransportError};
+use crate::workers::{Step, Workers};
+use crossbeam_queue::SegQueue;
+use dfx_collector::abi::swimlane::Level;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a session is made for.
+pub struct SessionSpec {
+    /// The switches.
+    pub config: DfxConfig,
+    /// The board.
+    pub board: Board,
+    /// The platform's memory.
+    pub memory: Arc<dyn DeviceMemory>,
+    /// How the host reaches it.
+    pub transport: TransportKind,
+}
+
+/// Where the host's steps run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drive {
+    /// On the session's own threads.
+    Threads,
+    /// Nowhere: the caller calls [`Session::step_service`] and [`Session::step_collect`].
+    Stepped,
+}
+
+/// How the device came to rest. It must be at rest: nothing writes its memory any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceEnd {
+    /// It did everything and flushed.
+    Completed,
+    /// It hung, was killed, or gave up: counts may not be published and buffers not flushed.
+    Abnormal,
+}
+
+/// A step that a session could not take.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The configuration cannot be had.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The platform gave no memory, or no way to it.
+    #[error("the diagnostics' memory could not be set up: {0}; nothing is left allocated. Record at a lower level or with fewer buffers, or run without diagnostics")]
+    Memory(#[from] TransportError),
+    /// The system gave no thread.
+    #[error("the drain's threads could not be started: {0}; raise the limit of processes")]
+    Threads(std::io::Error),
+    /// A step out of turn.
+    #[error("{step} was called while the session was {state}; the order is configure, start, stop, reconcile, export, release")]
+    Order {
+        /// The step.
+        step: &'static str,
+        /// Where the session was.
+        state: &'static str,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Configured,
+    Running,
+    Stopped,
+    Reconciled,
+    Released,
+}
+
+impl State {
+    const fn name(self) -> &'static str {
+        match self {
+            State::Configured => "configured",
+            State::Running => "running",
+            State::Stopped => "stopped",
+            State::Reconciled => "reconciled",
+            State::Released => "released",
+        }
+    }
+}
+
+/// What is shared with the workers.
+struct Engine {
+    service: Mutex<Service>,
+    collector: Mutex<Collector>,
+    delivered: SegQueue<Delivery>,
+    /// Buffers kept so far, for progress.
+    kept: AtomicU64,
+    region: SwimlaneRegion,
+}
+
+/// Locks; a worker that panicked while it held the lock left data that is still the best there is.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    fn step_service(&self) -> u32 {
+        lock(&self.service).step(&mut |delivery| self.delivered.push(delivery))
+    }
+
+    fn step_collect(&self) -> u32 {
+        let mut taken = 0;
+        // Bounded, so that a stop is seen; the lock is taken once per step.
+        let mut collector = lock(&self.collector);
+        while taken < 64 {
+            let Some(delivery) = self.delivered.pop() else { break };
+            collector.take(delivery);
+            taken += 1;
+        }
+        self.kept.fetch_add(u64::from(taken), Ordering::Relaxed);
+        taken
+    }
+}
+
+/// One run's host half.
+pub struct Session {
+    config: DfxConfig,
+    board: Board,
+    state: State,
+    engine: Option<Arc<Engine>>,
+    workers: Option<Workers>,
+    panicked: Vec<&'static str>,
+    end: DeviceEnd,
+    closed: Closed,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("state", &self.state).field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Validates, allocates and lays out everything that the device will need.
+    ///
+    /// # Errors
+    /// [`SessionError::Config`] and [`SessionError::Memory`]; nothing stays allocated then.
+    pub fn configure(spec: SessionSpec) -> Result<Session, SessionError> {
+        let SessionSpec { config, board, memory, transport } = spec;
+        board.validate()?;
+        let engine = match config.chip_swimlane {
+            Level::Disabled => None,
+            _ => {
+                let transport: Arc<dyn Transport> = match transport {
+                    TransportKind::Svm => Arc::new(Svm::new(memory)),
+                    TransportKind::Copy => Arc::new(Copy::new(memory)),
+                };
+                let mut table = LaneTable::default();
+                let region = region::make(&*transport, &mut table, &config, &board)?;
+                let index = table.lanes.iter().map(|lane| lane.index).collect();
+                Some(Arc::new(Engine {
+                    collector: Mutex::new(Collector::new(board.cores(), board.geometry().max_threads, index)),
+                    service: Mutex::new(Service::new(transport, table, region, config.backpressure)),
+                    delivered: SegQueue::new(),
+                    kept: AtomicU64::new(0),
+                    region,
+                }))
+            }
+        };
+        Ok(Session {
+            config,
+            board,
+            state: State::Configured,
+            engine,
+            workers: None,
+            panicked: Vec::new(),
+            end: DeviceEnd::Completed,
+            closed: Closed::default(),
+        })
+    }
+
+    fn expect(&self, step: &'static str, states: &[State]) -> Result<(), SessionError> {
+        if states.contains(&self.state) {
+            Ok(())
+        } else {
+            Err(SessionError::Order { step, state: self.state.name() })
+        }
+    }
+
+    /// The region for the device, when the chip swimlane is on.
+    pub fn swimlane_region(&self) -> Option<SwimlaneRegion> {
+        self.engine.as_ref().map(|engine| engine.region)
+    }
+
+    /// The switches.
+    pub fn config(&self) -> &DfxConfig {
+        &self.config
+    }
+
+    /// Starts draining.
+    ///
+    /// # Errors
+    /// [`SessionError::Threads`], and [`SessionError::Order`] unless just configured.
+    pub fn start(&mut self, drive: Drive) -> Result<(), SessionError> {
+        self.expect("start", &[State::Configured])?;
+        if let (Some(engine), Drive::Threads) = (&self.engine, drive) {
+            let service: Step = {
+                let engine = Arc::clone(engine);
+                Box::new(move || engine.step_service())
+            };
+            let collect: Step = {
+                let engine = Arc::clone(engine);
+                Box::new(move || engine.step_collect())
+            };
+            let workers = Workers::start(vec![("service", service), ("collect", collect)]);
+            self.workers = Some(workers.map_err(SessionError::Threads)?);
+        }
+        self.state = State::Running;
+        Ok(())
+    }
+
+    /// One step of draining, refilling and gate-tending ([`Drive::Stepped`]). Returns how much there was to do.
+    pub fn step_service(&self) -> u32 {
+        self.engine.as_ref().map_or(0, |engine| engine.step_service())
+    }
+
+    /// One step of keeping what was delivered ([`Drive::Stepped`]). Returns how much there was to do.
+    pub fn step_collect(&self) -> u32 {
+        self.engine.as_ref().map_or(0, |engine| engine.step_collect())
+    }
+
+    /// Buffers kept so far.
+    pub fn progress(&self) -> u64 {
+        self.engine.as_ref().map_or(0, |engine| engine.kept.load(Ordering::Relaxed))
+    }
+
+    /// Stops draining, once the device is at rest, and takes everything that it published.
+    ///
+    /// # Errors
+    /// [`SessionError::Order`] unless running.
+    pub fn stop(&mut self, end: DeviceEnd) -> Result<(), SessionError> {
+        self.expect("stop", &[State::Running])?;
+        if let Some(mut workers) = self.workers.take() {
+            self.panicked = workers.stop();
+        }
+        if let Some(engine) = &self.engine {
+            // At rest: two idle steps in a row mean empty queues, unless a transfer keeps failing, which is bounded.
+            let mut idle = 0;
+            while idle < crate::drain::ATTEMPTS + 1 {
+                idle = if engine.step_service() == 0 { idle + 1 } else { 0 };
+                while engine.step_collect() > 0 {}
+            }
+        }
+        self.end = end;
+        self.state = State::Stopped;
+        Ok(())
+    }
+
+    /// Takes what was never published, and closes every lane's account with the device's own totals.
+    ///
+    /// # Errors
+    /// [`SessionError::Order`] unless stopped.
+    pub fn reconcile(&mut self) -> Result<(), SessionError> {
+        self.expect("reconcile", &[State::Stopped])?;
+        if let Some(engine) = &self.engine {
+            let mut service = lock(&engine.service);
+            let mut collector = lock(&engine.collector);
+            let abnormal = self.end == DeviceEnd::Abnormal || !self.panicked.is_empty();
+            self.closed = close(&mut service, &mut collector, &self.board, &self.config, abnormal);
+            for &name in &self.panicked {
+                self.closed.reasons.push(Reason {
+                    code: "host_thread_panicked".into(),
+                    feature: None,
+                    lane: None,
+                    count: 1,
+                    message: format!(
+                        "the host thread {name:?} panicked: what it had not drained was taken at the end; see its message \
+                         on stderr and report it"
+                    ),
+                });
+            }
+        }
+        self.state = State::Reconciled;
+        Ok(())
+    }
+
+    /// Writes the artifacts into `dir`. A file is complete under its name, or not there.
+    ///
+    /// # Errors
+    /// [`ExportError::Session`] unless reconciled, [`ExportError::Artifact`] when a file could not be written.
+    pub fn export(&self, dir: &Path) -> Result<Vec<ArtifactInfo>, ExportError> {
+        self.expect("export", &[State::Reconciled])?;
+        let Some(engine) = &self.engine else { return Ok(Vec::new()) };
+        let collector = lock(&engine.collector);
+        if collector.records().is_empty() {
+            return Ok(Vec::new());
+        }
+        let core_types: Vec<CoreKind> =
+            self.board.core_is_aic.iter().map(|&aic| if aic { CoreKind::Aic } else { CoreKind::Aiv }).collect();
+        let artifact = SwimlaneArtifact {
+            level: self.config.chip_swimlane,
+            clock_hz: self.board.geometry().clock_hz,
+            core_types: &core_types,
+            core_to_thread: self.closed.core_to_thread.as_deref(),
+            max_threads: self.board.geometry().max_threads as usize,
+            orch_lanes: self.closed.orch_lanes as usize,
+            records: collector.records(),
+            host: None,
+        };
+        let (info, _) = artifact.write_to_dir(dir)?;
+        Ok(vec![info])
+    }
+
+    /// The ledger of all lanes that have something to say.
+    pub fn streams(&self) -> &[StreamReport] {
+        &self.closed.streams
+    }
+
+    /// Odd records by kind.
+    pub fn anomalies(&self) -> &BTreeMap<String, u64> {
+        &self.closed.anomalies
+    }
+
+    /// What is missing or wrong that no lane's account shows.
+    pub fn reasons(&self) -> &[Reason] {
+        &self.closed.reasons
+    }
+
+    /// Whose device half wrote into the regions.
+    pub fn device_half(&self) -> Half {
+        self.closed.device.unwrap_or(Half::Ours)
+    }
+
+    /// The switches as `run.json` lists them.
+    pub fn levels(&self) -> Levels {
+        Levels { chip_swimlane: self.config.chip_swimlane as u32, ..Levels::default() }
+    }
+
+    /// Artifacts as `run.json` lists them.
+    pub fn entries(dir: &Path, artifacts: &[ArtifactInfo]) -> Vec<ArtifactEntry> {
+        artifacts.iter().map(|info| ArtifactEntry::new(dir, info)).collect()
+    }
+
+    /// Gives everything back: threads, mappings, memory.
+    pub fn release(&mut self) {
+        self.workers = None;
+        if let Some(engine) = self.engine.take() {
+            lock(&engine.service).transport().release();
+        }
+        self.state = State::Released;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// An export that did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// Out of turn.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A file could not be written.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+}
