@@ -127,7 +127,9 @@ impl<Q: QueueMem> ReadyQueue<Q> {
     /// Attaches to a queue where it stands.
     pub fn new(mem: Q) -> Self {
         let tail = mem.tail().load(Relaxed) % mem.entries();
-        ReadyQueue { tail, head: tail, starved: false, mem }
+        // What is waiting already is the host's.
+        let head = fence::observe(mem.head()) % mem.entries();
+        ReadyQueue { tail, head, starved: false, mem }
     }
 
     /// Publishes `entry`, waiting within the budget for room. `false`: there was none, the buffer is still the lane's.
@@ -160,7 +162,8 @@ impl<Q: QueueMem> ReadyQueue<Q> {
         // SYNC POINT: host drain observes the tail (host-drain `Drain::peek`) and then owns entry, buffer and count.
         fence::publish(mem.tail(), next);
         self.tail = next;
-        if mem.rq_freeze().load(Relaxed) != 0 {
+        // Also when an earlier wait here had expired: the budget then sees that the host has moved.
+        if mem.rq_freeze().load(Relaxed) != 0 || self.starved {
             let waited = stall.wait(clock, &mut self.starved, || {}, || fence::observe(mem.rq_freeze()) == 0);
             account(lane, waited);
         }

@@ -30,8 +30,10 @@ pub mod region;
 pub mod report;
 pub mod service;
 pub mod session;
+pub mod target;
 pub mod transport;
 pub mod workers;
 
 pub use config::{Backpressure, Board, ConfigError, DfxConfig, PoolSizes, Timeouts, TransportKind};
+pub use target::{BackendType, ExecutionMode, Target};
 pub use session::{DeviceEnd, Drive, ExportError, Session, SessionError, SessionSpec};

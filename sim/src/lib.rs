@@ -1,1 +1,20 @@
-//! Placeholder.
+//! The `a2a3sim` and `a5sim` platforms: a task runtime small enough to read, real enough to record.
+//!
+//! [`run`] is the front door. Who does what behind it: [`program`] is what runs, made by [`builder`], [`graph`] and
+//! [`workloads`]; [`memory`] is where its tensors live; [`fanin`] is how the orchestrator finds dependencies; [`runtime`]
+//! is the device, whose actors take time through [`exec`]; [`hooks`] is where they call the collectors; [`device`] is the
+//! memory that the diagnostics share with the host.
+
+#![warn(missing_docs)]
+
+pub mod builder;
+pub mod device;
+pub mod exec;
+pub mod fanin;
+pub mod graph;
+pub mod hooks;
+pub mod memory;
+pub mod program;
+pub mod run;
+pub mod runtime;
+pub mod workloads;

@@ -9,13 +9,19 @@ use super::mem::PoolMem;
 use crate::abi::DeviceAddr;
 use crate::abi::swimlane::{BufferKind, CORE_RECORDS, CoreRecord, ENTRY_FLUSHED};
 use crate::clock::Clock;
-use crate::lane::{Entry, Lane, LaneMem, Port};
-use crate::sync::Ordering::Relaxed;
+use crate::lane::{Entry, Lane, LaneMem, Port, QueueMem};
+use crate::sync::{Ordering::Relaxed, Word};
 
-type Mem = PoolMem<CoreRecord, CORE_RECORDS>;
-type QueuePtr = super::mem::QueuePtr;
+/// The words of a core's lane beyond those of any lane: where a full buffer waits for its gate.
+pub trait CoreMem: LaneMem {
+    /// Records of a buffer.
+    const CAPACITY: u32;
+    /// The buffer that waits (0: none).
+    fn stash_ptr(&self) -> &Self::U64;
+    /// Its sequence number.
+    fn stash_seq(&self) -> &Self::U32;
+}
 
-const CAPACITY: u32 = CORE_RECORDS as u32;
 /// As in the record lanes: the buffer's count is stamped every eighth dispatch.
 const SYNC_EVERY: u32 = 8;
 /// No token is this large.
@@ -23,14 +29,14 @@ const NO_GATE: u64 = u64::MAX;
 
 /// One core's stream, as its AICPU thread sees it.
 #[derive(Debug)]
-pub(super) struct CoreLane {
+pub struct CoreLane<M> {
     /// Dispatches until the cold path is needed again.
     left: u32,
     /// Dispatches that the last cold path granted.
     granted: u32,
     /// The token whose ACK or FIN releases the stash.
     gate: u64,
-    lane: Lane<Mem>,
+    lane: Lane<M>,
     /// Slots used in the active buffer as of the last cold path.
     used: u32,
     has_buffer: bool,
@@ -42,25 +48,31 @@ pub(super) struct CoreLane {
     core: u32,
 }
 
-impl CoreLane {
+impl CoreLane<PoolMem<CoreRecord, CORE_RECORDS>> {
     /// A lane that drops everything.
-    pub(super) const CLOSED: Self = CoreLane {
-        left: 0,
-        granted: 0,
-        gate: NO_GATE,
-        lane: Lane::new(Mem::DANGLING),
-        used: 0,
-        has_buffer: false,
-        stash: DeviceAddr::NULL,
-        stash_seq: 0,
-        before: 0,
-        dropped: 0,
-        core: 0,
-    };
+    pub(super) const CLOSED: Self = CoreLane::closed(PoolMem::DANGLING, 0);
+}
+
+impl<M: CoreMem> CoreLane<M> {
+    const fn closed(mem: M, core: u32) -> Self {
+        CoreLane {
+            left: 0,
+            granted: 0,
+            gate: NO_GATE,
+            lane: Lane::new(mem),
+            used: 0,
+            has_buffer: false,
+            stash: DeviceAddr::NULL,
+            stash_seq: 0,
+            before: 0,
+            dropped: 0,
+            core,
+        }
+    }
 
     /// Opens the lane over `mem` and takes a first buffer if one is there; it never waits.
-    pub(super) fn open(mem: Mem, core: u32) -> Self {
-        let mut lane = CoreLane { lane: Lane::new(mem), core, ..Self::CLOSED };
+    pub fn open(mem: M, core: u32) -> Self {
+        let mut lane = CoreLane::closed(mem, core);
         if let Some(buffer) = lane.lane.try_take() {
             lane.lane.activate(buffer, 0);
             lane.has_buffer = true;
@@ -73,10 +85,10 @@ impl CoreLane {
     /// # Safety
     /// The lane is open and its caller is its only user.
     #[inline(always)]
-    pub(super) unsafe fn on_dispatch<'p, C: Clock + 'p>(
+    pub unsafe fn on_dispatch<'p, Q: QueueMem + 'p, C: Clock + 'p>(
         &mut self,
         token: u32,
-        port: impl FnOnce() -> Port<'p, QueuePtr, C>,
+        port: impl FnOnce() -> Port<'p, Q, C>,
     ) {
         if self.left == 0 {
             self.dispatch_cold(token, port());
@@ -90,10 +102,10 @@ impl CoreLane {
     /// # Safety
     /// The lane is open and its caller is its only user.
     #[inline(always)]
-    pub(super) unsafe fn on_ack<'p, C: Clock + 'p>(
+    pub unsafe fn on_ack<'p, Q: QueueMem + 'p, C: Clock + 'p>(
         &mut self,
         token: u32,
-        port: impl FnOnce() -> Port<'p, QueuePtr, C>,
+        port: impl FnOnce() -> Port<'p, Q, C>,
     ) {
         if self.gate == u64::from(token) {
             self.ack_cold(port());
@@ -102,9 +114,9 @@ impl CoreLane {
 
     #[cold]
     #[inline(never)]
-    fn dispatch_cold<C: Clock>(&mut self, token: u32, mut port: Port<'_, QueuePtr, C>) {
+    fn dispatch_cold<Q: QueueMem, C: Clock>(&mut self, token: u32, mut port: Port<'_, Q, C>) {
         self.settle();
-        if (!self.has_buffer || self.used == CAPACITY) && !self.rotate(token, &mut port) {
+        if (!self.has_buffer || self.used == M::CAPACITY) && !self.rotate(token, &mut port) {
             // The core finds no slot for this token either: both sides count the same slots.
             self.dropped = self.dropped.wrapping_add(1);
             self.totals();
@@ -112,15 +124,15 @@ impl CoreLane {
         }
         self.used += 1;
         self.stamp();
-        self.granted = (SYNC_EVERY - 1).min(CAPACITY - self.used);
+        self.granted = (SYNC_EVERY - 1).min(M::CAPACITY - self.used);
         self.left = self.granted;
     }
 
     #[cold]
     #[inline(never)]
-    fn ack_cold<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) {
+    fn ack_cold<Q: QueueMem, C: Clock>(&mut self, mut port: Port<'_, Q, C>) {
         self.gate = NO_GATE;
-        self.send_stash(&mut port);
+        self.send_stash(&mut port, 0);
     }
 
     /// Accounts for the dispatches since the last cold path.
@@ -130,10 +142,10 @@ impl CoreLane {
     }
 
     /// Stashes the full buffer behind the boundary `token` and activates an empty one.
-    fn rotate<C: Clock>(&mut self, token: u32, port: &mut Port<'_, QueuePtr, C>) -> bool {
+    fn rotate<Q: QueueMem, C: Clock>(&mut self, token: u32, port: &mut Port<'_, Q, C>) -> bool {
         // A stash from 1024 dispatches ago has passed its gate long since (at most one dispatch is unacknowledged); it
         // is still here only if its publication failed, or nobody reports ACKs.
-        if !self.send_stash(port) {
+        if !self.send_stash(port, 0) {
             return false;
         }
         let Some(buffer) = self.lane.take(port) else {
@@ -144,11 +156,11 @@ impl CoreLane {
             self.stash = DeviceAddr(self.lane.mem().current_ptr().load(Relaxed));
             self.stash_seq = seq;
             self.gate = u64::from(token);
-            let head = self.lane.mem().head();
-            head.stash_seq.store(seq, Relaxed);
-            head.stash_ptr.store(self.stash.0, Relaxed);
-            self.lane.mem().count(self.stash).store(CAPACITY, Relaxed);
-            self.before = self.before.wrapping_add(CAPACITY);
+            let mem = self.lane.mem();
+            mem.stash_seq().store(seq, Relaxed);
+            mem.stash_ptr().store(self.stash.0, Relaxed);
+            mem.count(self.stash).store(M::CAPACITY, Relaxed);
+            self.before = self.before.wrapping_add(M::CAPACITY);
         }
         // A new number even after a lane that never had a buffer: the core looks at the pointer only when it changes.
         seq = seq.wrapping_add(1);
@@ -160,17 +172,17 @@ impl CoreLane {
     }
 
     /// Publishes the stash if there is one. `false`: it is still here.
-    fn send_stash<C: Clock>(&mut self, port: &mut Port<'_, QueuePtr, C>) -> bool {
+    fn send_stash<Q: QueueMem, C: Clock>(&mut self, port: &mut Port<'_, Q, C>, flags: u32) -> bool {
         if self.stash.is_null() {
             return true;
         }
-        let entry = self.entry(self.stash, self.stash_seq, 0);
+        let entry = self.entry(self.stash, self.stash_seq, flags);
         if !self.lane.push(port, &entry) {
             return false;
         }
         self.stash = DeviceAddr::NULL;
         self.gate = NO_GATE;
-        self.lane.mem().head().stash_ptr.store(0, Relaxed);
+        self.lane.mem().stash_ptr().store(0, Relaxed);
         true
     }
 
@@ -193,7 +205,7 @@ impl CoreLane {
     }
 
     /// Makes counts and totals visible.
-    pub(super) fn sync(&mut self) {
+    pub fn sync(&mut self) {
         self.settle();
         if self.has_buffer {
             self.stamp();
@@ -201,11 +213,13 @@ impl CoreLane {
         self.totals();
     }
 
-    /// Publishes the stash and the active buffer. The core may still be committing its last record: the entry says so.
-    pub(super) fn flush<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) {
+    /// Publishes the stash and the active buffer. The core may still be committing its last record, into the stash if
+    /// the boundary was not acknowledged yet: the entries say so. What cannot be published stays where the host finds
+    /// it, and nothing overtakes it.
+    pub fn flush<Q: QueueMem, C: Clock>(&mut self, mut port: Port<'_, Q, C>) {
         self.sync();
-        self.send_stash(&mut port);
-        if !self.has_buffer || self.used == 0 {
+        let gated = if self.gate == NO_GATE { 0 } else { ENTRY_FLUSHED };
+        if !self.send_stash(&mut port, gated) || !self.has_buffer || self.used == 0 {
             return;
         }
         let buffer = DeviceAddr(self.lane.mem().current_ptr().load(Relaxed));

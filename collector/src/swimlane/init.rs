@@ -135,12 +135,6 @@ impl<C: Clock> Swimlane<C> {
         for core in 0..cores {
             let task = pool(base, &layout, BufferKind::AicpuTask, core);
             let own = pool(base, &layout, BufferKind::AicoreTask, core);
-            if !rotation_table.is_null() {
-                let entry = rotation_entry(rotation_table, core).0 as *const AtomicU64;
-                // SAFETY: the table has `cores` entries (the caller's contract).
-                // SYNC POINT: the core's `CoreRecorder::attach` acquires it.
-                unsafe { &*entry }.store(own as u64, Ordering::Release);
-            }
             // SAFETY: both pools lie in the region and hold buffers of their kinds; nothing else runs.
             unsafe {
                 let state = &mut *self.cores[core as usize].get();
@@ -152,6 +146,12 @@ impl<C: Clock> Swimlane<C> {
                     true => CoreLane::open(PoolMem::new(own), core),
                     false => CoreLane::CLOSED,
                 };
+            }
+            if !rotation_table.is_null() {
+                let entry = rotation_entry(rotation_table, core).0 as *const AtomicU64;
+                // SAFETY: the table has `cores` entries (the caller's contract).
+                // SYNC POINT: the core's `CoreRecorder::attach` acquires it, and sees the first buffer.
+                unsafe { &*entry }.store(own as u64, Ordering::Release);
             }
         }
         self.level.store(level as u32, Relaxed);

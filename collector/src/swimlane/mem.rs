@@ -1,6 +1,7 @@
 //! ABI memory as the engine sees it: the one place where the swimlane's producers turn addresses into references.
 
-use crate::abi::swimlane::{ActiveHead, Pool, ReadyEntry, RecordBuffer, SLOTS};
+use super::core_lane::CoreMem;
+use crate::abi::swimlane::{ActiveHead, CORE_RECORDS, CoreRecord, Pool, ReadyEntry, RecordBuffer, SLOTS};
 use crate::abi::{BackpressureHeader, DeviceAddr};
 use crate::lane::{EntryWords, HeadMem, LaneMem, QueueMem};
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -8,21 +9,21 @@ use core::marker::PhantomData;
 
 /// A lane's pool in the region; its buffers hold `N` records of `R`.
 #[derive(Debug)]
-pub(super) struct PoolMem<R, const N: usize> {
+pub struct PoolMem<R, const N: usize> {
     pool: *const Pool,
     _buffers: PhantomData<*mut R>,
 }
 
 impl<R, const N: usize> PoolMem<R, N> {
     /// The pool of a lane that was never initialised: must not be used.
-    pub(super) const DANGLING: Self = PoolMem { pool: core::ptr::null(), _buffers: PhantomData };
+    pub const DANGLING: Self = PoolMem { pool: core::ptr::null(), _buffers: PhantomData };
 
     /// The pool at `pool`.
     ///
     /// # Safety
     /// `pool` points to a [`Pool`] of a region that outlives every use of this value, and every non-zero address in its
     /// free queue is a 64-byte-aligned `RecordBuffer<R, N>` that the lane may use until it publishes it.
-    pub(super) const unsafe fn new(pool: *const Pool) -> Self {
+    pub const unsafe fn new(pool: *const Pool) -> Self {
         PoolMem { pool, _buffers: PhantomData }
     }
 
@@ -31,7 +32,7 @@ impl<R, const N: usize> PoolMem<R, N> {
         unsafe { &*self.pool }
     }
 
-    pub(super) fn head(&self) -> &ActiveHead {
+    fn head(&self) -> &ActiveHead {
         &self.pool().head
     }
 
@@ -81,9 +82,19 @@ impl<R, const N: usize> LaneMem for PoolMem<R, N> {
     }
 }
 
+impl CoreMem for PoolMem<CoreRecord, CORE_RECORDS> {
+    const CAPACITY: u32 = CORE_RECORDS as u32;
+    fn stash_ptr(&self) -> &AtomicU64 {
+        &self.head().stash_ptr
+    }
+    fn stash_seq(&self) -> &AtomicU32 {
+        &self.head().stash_seq
+    }
+}
+
 /// An AICPU thread's ready queue in the region.
 #[derive(Debug)]
-pub(super) struct QueuePtr {
+pub struct QueuePtr {
     entries: *const ReadyEntry,
     len: u32,
     head: *const AtomicU32,
@@ -96,7 +107,7 @@ impl QueuePtr {
     ///
     /// # Safety
     /// All pointers are into one region's header that outlives every use of this value; `len` entries lie at `entries`.
-    pub(super) const unsafe fn new(
+    pub const unsafe fn new(
         entries: *const ReadyEntry,
         len: u32,
         head: *const AtomicU32,

@@ -20,9 +20,16 @@ mod record_lane;
 pub use aicore::{CoreRecorder, Slot, rotation_entry};
 pub use init::InitError;
 
+/// The engine's parts over ABI memory and over any other, for mocks and models.
+#[doc(hidden)]
+pub mod engine {
+    pub use super::core_lane::{CoreLane, CoreMem};
+    pub use super::mem::{PoolMem, QueuePtr};
+}
+
 use crate::abi::layout::SwimlaneLayout;
 use crate::abi::swimlane::{
-    Level, OrchPhaseRecord, PHASE_RECORDS, QUEUE_SHAPES, SchedPhaseKind, SchedPhaseRecord, TASK_RECORDS, TaskRecord,
+    CORE_RECORDS, CoreRecord, Level, OrchPhaseRecord, PHASE_RECORDS, QUEUE_SHAPES, SchedPhaseKind, SchedPhaseRecord, TASK_RECORDS, TaskRecord,
 };
 use crate::abi::{DeviceAddr, Geometry};
 use crate::clock::Clock;
@@ -32,7 +39,7 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core_lane::CoreLane;
-use mem::QueuePtr;
+use mem::{PoolMem, QueuePtr};
 use record_lane::RecordLane;
 
 const MAX_CORES: usize = Geometry::ANY_MAX_CORES;
@@ -44,7 +51,7 @@ const NO_THREAD: u32 = u32::MAX;
 #[repr(align(128))]
 struct CoreState {
     task: RecordLane<TaskRecord, TASK_RECORDS>,
-    core: CoreLane,
+    core: CoreLane<PoolMem<CoreRecord, CORE_RECORDS>>,
 }
 
 #[repr(align(128))]
@@ -166,6 +173,10 @@ impl<C> Swimlane<C> {
             gate.store(0, Relaxed);
         }
         self.orch_thread.store(NO_THREAD, Relaxed);
+        for thread in &self.threads {
+            // SAFETY: nothing else runs (the caller's contract). The queues point into the earlier launch's region.
+            unsafe { (*thread.get()).queue = None };
+        }
     }
 
     fn misuse(&self) {

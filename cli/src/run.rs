@@ -1,0 +1,256 @@
+//! `dfx run`: switches in, a run on the simulator, a summary out.
+
+use crate::exit::Done;
+use crate::style;
+use anyhow::{Result, anyhow};
+use clap::builder::TypedValueParser as _;
+use dfx_host_drain::report::{RunReport, StreamKind};
+use dfx_host_drain::{Backpressure, BackendType, DfxConfig, ExecutionMode, Target, Timeouts};
+use dfx_sim::run::{Progress, RunOutcome, RunRequest};
+use dfx_sim::{run, workloads};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run a workload on a simulator platform and record it
+///
+/// Writes <work-dir>/dfx_outputs/ when any switch is on, and prints what was recorded.
+#[derive(Debug, clap::Args)]
+#[command(after_help = after_help())]
+pub(crate) struct Args {
+    /// What to run (see below)
+    workload: String,
+
+    /// a2a3sim or a5sim, in one word (old spelling of the two options that follow)
+    #[arg(long, value_name = "P", help_heading = "Target")]
+    platform: Option<String>,
+    /// Ascend910B (a2a3) or Ascend950 (a5)
+    #[arg(long, value_name = "B", help_heading = "Target")]
+    backend_type: Option<BackendType>,
+    /// SIM; ONBOARD is for `dfx capture`
+    #[arg(long, value_name = "M", help_heading = "Target")]
+    execution_mode: Option<ExecutionMode>,
+    /// Where the artifacts go [default: build_output/<workload>_<timestamp>]
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
+    work_dir: Option<PathBuf>,
+
+    /// Record the chip swimlane at level 4
+    #[arg(long, help_heading = "Switches", conflicts_with = "chip_swimlane_level")]
+    enable_chip_swimlane: bool,
+    /// Record the chip swimlane: 0 off, 1 AICore start/end, 2 + AICPU dispatch/finish, 3 + scheduler phases, 4 + orchestrator
+    #[arg(long, value_name = "N", help_heading = "Switches", allow_negative_numbers = true)]
+    chip_swimlane_level: Option<i64>,
+    /// Old spelling of --enable-chip-swimlane
+    #[arg(long, hide = true, conflicts_with_all = ["enable_chip_swimlane", "chip_swimlane_level"])]
+    enable_l2_swimlane: bool,
+
+    /// What happens when the host cannot keep up: lane, global, block or drop
+    #[arg(long, value_name = "POLICY", default_value = "lane", help_heading = "Draining")]
+    backpressure: Backpressure,
+
+    /// Blocks of one AIC and two AIV cores
+    #[arg(long, value_name = "N", default_value_t = run::DEFAULT_BLOCKDIM, help_heading = "Board")]
+    blockdim: u32,
+    /// AICPU threads: schedulers, and one orchestrator [default: 4 on a2a3, 5 on a5]
+    #[arg(long, value_name = "N", help_heading = "Board")]
+    aicpu_threads: Option<u32>,
+    /// STARS kills the AICPU after so long
+    #[arg(long, value_name = "T", default_value = "45s", value_parser = duration(), help_heading = "Board")]
+    op_timeout: Duration,
+    /// A scheduler without progress declares a hang after so long
+    #[arg(long, value_name = "T", default_value = "10s", value_parser = duration(), help_heading = "Board")]
+    scheduler_timeout: Duration,
+    /// The host gives up waiting after so long
+    #[arg(long, value_name = "T", default_value = "50s", value_parser = duration(), help_heading = "Board")]
+    stream_sync_timeout: Duration,
+
+    /// Rounds to run; with more than one, diagnostics are off
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Simulator")]
+    rounds: u32,
+    /// Seed of made-up input
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Simulator")]
+    seed: u64,
+    /// Make kernels last their declared time (or not), whatever the workload is meant to do
+    #[arg(long, value_name = "BOOL", help_heading = "Simulator")]
+    pace: Option<bool>,
+}
+
+fn duration() -> impl clap::builder::TypedValueParser<Value = Duration> {
+    clap::builder::StringValueParser::new().try_map(|text| match humantime::parse_duration(&text) {
+        Ok(time) if time.is_zero() => Err("must be longer than 0".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(format!("{error}; for example 45s or 500ms")),
+    })
+}
+
+fn after_help() -> String {
+    let width = workloads::ALL.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let list: String = workloads::ALL.iter().map(|(name, what)| format!("  {name:width$}  {what}\n")).collect();
+    format!("Workloads:\n{list}\nExample:\n  dfx run vector_example --enable-chip-swimlane")
+}
+
+impl Args {
+    fn request(&self) -> Result<RunRequest> {
+        let target = Target::resolve(self.platform.as_deref(), self.backend_type, self.execution_mode)?;
+        let level = match self.chip_swimlane_level {
+            Some(level) => DfxConfig::swimlane_level(level)?,
+            None if self.enable_chip_swimlane || self.enable_l2_swimlane => DfxConfig::swimlane_level(4)?,
+            None => DfxConfig::swimlane_level(0)?,
+        };
+        let config = DfxConfig {
+            chip_swimlane: level,
+            backpressure: self.backpressure,
+            timeouts: Timeouts {
+                op_execute: self.op_timeout,
+                scheduler: self.scheduler_timeout,
+                stream_sync: self.stream_sync_timeout,
+            },
+            ..DfxConfig::default()
+        };
+        let work_dir = self.work_dir.clone().unwrap_or_else(|| run::default_work_dir(&self.workload));
+        Ok(RunRequest {
+            seed: self.seed,
+            target,
+            config,
+            blockdim: self.blockdim,
+            aicpu_threads: self.aicpu_threads,
+            pace: self.pace,
+            ..RunRequest::new(&self.workload, work_dir)
+        })
+    }
+}
+
+/// Runs the workload and prints what came of it.
+pub(crate) fn main(args: &Args) -> Result<Done> {
+    if args.platform.is_some() {
+        eprintln!("note: --platform is the old spelling of --backend-type and --execution-mode (DeprecationWarning)");
+    }
+    if args.enable_l2_swimlane {
+        eprintln!("note: --enable-l2-swimlane is the old spelling of --enable-chip-swimlane (DeprecationWarning)");
+    }
+    let mut request = args.request()?;
+    if args.rounds > 1 && request.config.any() {
+        eprintln!("note: with --rounds {} diagnostics are off: they would disturb what rounds measure", args.rounds);
+        request.config = DfxConfig { chip_swimlane: DfxConfig::swimlane_level(0)?, ..request.config };
+    }
+    let mut done = Done::Complete;
+    for round in 0..args.rounds {
+        let outcome = once(&request)?;
+        if args.rounds > 1 {
+            println!("round {}: {:.3} ms", round + 1, outcome.report.op_wall_ns as f64 / 1e6);
+        } else {
+            summary(&request, &outcome);
+        }
+        if let Some(failure) = outcome.failure() {
+            return Err(anyhow!(failure));
+        }
+        if !outcome.report.complete {
+            done = Done::Incomplete;
+        }
+    }
+    Ok(done)
+}
+
+fn once(request: &RunRequest) -> Result<RunOutcome> {
+    let bar = match std::io::stderr().is_terminal() {
+        true => ProgressBar::new_spinner(),
+        false => ProgressBar::hidden(),
+    };
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message(format!("{} on {}", request.workload, request.target.name()));
+    let outcome = run::run(request, &|Progress { buffers }| {
+        bar.set_message(format!(
+            "{} on {}: {buffers} buffers drained",
+            request.workload,
+            request.target.name()
+        ));
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    Ok(outcome?)
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn summary(request: &RunRequest, outcome: &RunOutcome) {
+    let report = &outcome.report;
+    eprintln!(
+        "{} on {}: {} submits, {} core rows, {:.3} ms on the device",
+        style::strong(&report.workload),
+        report.platform,
+        grouped(outcome.submits),
+        grouped(outcome.launch.core_rows),
+        report.op_wall_ns as f64 / 1e6
+    );
+    if outcome.wrong_results.is_none() && report.passes.iter().all(|pass| pass.exit == Some(0)) {
+        eprintln!("results: {}", style::good("as they should be"));
+    }
+    let Some(dir) = &outcome.dir else {
+        eprintln!("nothing was recorded (no switch on): add --enable-chip-swimlane");
+        return;
+    };
+    streams(report);
+    for artifact in &report.artifacts {
+        eprintln!("wrote {} ({} bytes)", dir.join(&artifact.path).display(), grouped(artifact.bytes));
+    }
+    eprintln!("wrote {}", dir.join(dfx_host_drain::report::FILE_NAME).display());
+    if report.complete {
+        eprintln!("{}: nothing dropped, nothing lost", style::good("complete"));
+    } else {
+        eprintln!("{}:", style::bad("INCOMPLETE"));
+        for reason in report.reasons.iter().take(5) {
+            eprintln!("  {}: {}", reason.code, reason.message);
+        }
+        if report.reasons.len() > 5 {
+            eprintln!("  and {} more reasons in run.json", report.reasons.len() - 5);
+        }
+    }
+    for (name, count) in &report.anomalies {
+        eprintln!("odd: {count} x {name}");
+    }
+    eprintln!("to check it:  dfx check {}", request.work_dir.display());
+}
+
+/// One line per kind of stream.
+fn streams(report: &RunReport) {
+    let kinds = [
+        (StreamKind::AicoreTask, "AICore tasks"),
+        (StreamKind::AicpuTask, "AICPU tasks"),
+        (StreamKind::SchedPhase, "scheduler phases"),
+        (StreamKind::OrchPhase, "orchestrator submits"),
+    ];
+    println!(
+        "{:<22} {:>10} {:>10} {:>8} {:>8} {:>8} {:>7} {:>12}",
+        "stream", "produced", "collected", "dropped", "lost", "buffers", "stalls", "max stall ms"
+    );
+    for (kind, name) in kinds {
+        if !report.streams.iter().any(|stream| stream.kind == kind) {
+            continue;
+        }
+        let max = report.streams.iter().filter(|s| s.kind == kind).map(|s| s.max_stall_ns).max().unwrap_or(0);
+        println!(
+            "{name:<22} {:>10} {:>10} {:>8} {:>8} {:>8} {:>7} {:>12.3}",
+            grouped(report.sum(kind, |s| s.produced.unwrap_or(0))),
+            grouped(report.sum(kind, |s| s.collected)),
+            grouped(report.sum(kind, |s| s.dropped)),
+            grouped(report.sum(kind, |s| s.lost)),
+            grouped(report.sum(kind, |s| s.buffers)),
+            grouped(report.sum(kind, |s| s.stalls)),
+            max as f64 / 1e6
+        );
+    }
+}

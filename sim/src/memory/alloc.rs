@@ -1,0 +1,68 @@
+//! Where blocks of device memory come from.
+
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Alignment of every block, in bytes.
+pub const BLOCK_ALIGN: u64 = 64;
+
+/// Gives and takes back blocks of device memory.
+///
+/// # Safety
+///
+/// `alloc` must return the address of `bytes` bytes, aligned to `align`, that hold zeros, belong to nobody else, and stay
+/// readable and writable by this process (provenance exposed) until `free` is called with that address.
+pub unsafe trait DeviceAlloc: Send + Sync {
+    /// A zeroed block; `bytes` may be 0. The error says how much was asked for and why it failed.
+    fn alloc(&self, bytes: u64, align: u64) -> Result<u64, String>;
+
+    /// Gives a block back.
+    ///
+    /// # Safety
+    ///
+    /// `addr` and `bytes` are of one earlier `alloc` that was not freed, and nobody uses the block any more.
+    unsafe fn free(&self, addr: u64, bytes: u64);
+}
+
+/// Device memory on the process's heap: the simulator's default.
+#[derive(Default)]
+pub struct HeapAlloc {
+    live: Mutex<HashMap<u64, Layout>>,
+}
+
+impl HeapAlloc {
+    /// Blocks that are out.
+    pub fn live_blocks(&self) -> usize {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+// SAFETY: blocks come zeroed from the global allocator with the layout asked for, and stay out until `free` finds them.
+unsafe impl DeviceAlloc for HeapAlloc {
+    fn alloc(&self, bytes: u64, align: u64) -> Result<u64, String> {
+        let layout = usize::try_from(bytes.max(1))
+            .ok()
+            .zip(usize::try_from(align).ok())
+            .and_then(|(size, align)| Layout::from_size_align(size, align).ok())
+            .ok_or_else(|| {
+                format!("device memory: {bytes} bytes aligned to {align} is not a possible block")
+            })?;
+        // SAFETY: the layout's size is at least 1.
+        let block = unsafe { std::alloc::alloc_zeroed(layout) };
+        if block.is_null() {
+            return Err(format!("device memory: the heap has no block of {bytes} bytes"));
+        }
+        let addr = block.expose_provenance() as u64;
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(addr, layout);
+        Ok(addr)
+    }
+
+    unsafe fn free(&self, addr: u64, _bytes: u64) {
+        let layout = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&addr);
+        if let Some(layout) = layout {
+            // SAFETY: the block came from `alloc_zeroed` with this layout, was still out, and the caller is its last user.
+            unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(addr as usize), layout) };
+        }
+    }
+}

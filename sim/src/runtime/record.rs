@@ -1,0 +1,72 @@
+//! What the runtime calls to have itself recorded. The collectors sit behind these traits; a test sits there with a
+//! notebook.
+//!
+//! Who calls what, and at which level, is the runtime's business: a level is a guard *before* the call, so that what is
+//! off costs one branch. Level 1: [`AicpuRecorder::on_dispatch`], [`on_ack`](AicpuRecorder::on_ack), and the cores'
+//! [`reserve`](CoreRecorder::reserve) and [`commit`](CoreRecorder::commit) with three counter reads of the core. Level 2:
+//! one read per dispatch and one per finish, and [`complete_task`](AicpuRecorder::complete_task). Level 3: the scheduler's
+//! phases. Level 4: the orchestrator's submits. At level 0 nothing but [`init`](AicpuRecorder::init) is called and no
+//! counter is read.
+//!
+//! Any of these calls may wait for the host; the runtime holds no lock across them.
+
+use dfx_collector::abi::swimlane::Level;
+use std::sync::Arc;
+
+pub use dfx_collector::swimlane::SchedPhase;
+
+/// The recorders of one launch.
+pub trait Recorder: Send + Sync + 'static {
+    /// An AICPU thread's own.
+    type Aicpu: AicpuRecorder + 'static;
+    /// A core's own.
+    type Core: CoreRecorder + 'static;
+
+    /// How much is recorded, for the whole launch.
+    fn level(&self) -> Level;
+    /// The recorder of AICPU thread `thread`; called once for each, on that thread: for thread 0 first of all, for the
+    /// others when thread 0's [`init`](AicpuRecorder::init) has run.
+    fn aicpu(self: &Arc<Self>, thread: u32) -> Self::Aicpu;
+    /// The recorder of core `core`, level ≥ 1; called on that core when its first task arrives (so `init` has run).
+    fn core(self: &Arc<Self>, core: u32) -> Self::Core;
+}
+
+/// What an AICPU thread records.
+pub trait AicpuRecorder {
+    /// Once per launch, by AICPU thread 0, before any other call and before any task is dispatched.
+    fn init(&mut self, sched_threads: u32);
+    /// Each scheduler, once, level ≥ 3: these cores are its own.
+    fn assign_cores(&mut self, cores: &[u32]);
+    /// Before each write of a dispatch register, level ≥ 1.
+    fn on_dispatch(&mut self, core: u32, token: u32);
+    /// On each acknowledgement and each finish seen, level ≥ 1.
+    fn on_ack(&mut self, core: u32, token: u32);
+    /// On each finish, level ≥ 2: when it was dispatched and when its finish was seen, in ticks.
+    fn complete_task(&mut self, core: u32, token: u32, dispatch: u64, finish: u64);
+    /// A step did work; level ≥ 3.
+    fn sched_phase(&mut self, phase: &SchedPhase);
+    /// A task without a kernel retired; level ≥ 3.
+    fn dummy_task(&mut self, at: u64, loop_iter: u32, task_id: u64);
+    /// A task whose predicate is false retired; level ≥ 3.
+    fn predicated_skip(&mut self, at: u64, loop_iter: u32, task_id: u64);
+    /// A graph task's nodes were made; level ≥ 3.
+    fn graph_prepare(&mut self, start: u64, end: u64, loop_iter: u32, task_id: u64, nodes: u32);
+    /// The orchestrator submitted a task; level ≥ 4.
+    fn orch_submit(&mut self, start: u64, end: u64, task_id: u64, submit_idx: u32);
+    /// At a scheduler's end, level ≥ 1: its cores' lanes and its own.
+    fn flush(&mut self, cores: &[u32]);
+    /// At the orchestrator's end, level ≥ 4.
+    fn flush_orch(&mut self);
+    /// On an abnormal end, before the flush, level ≥ 1: publish what is counted.
+    fn sync(&mut self, cores: &[u32]);
+}
+
+/// What a core records; level ≥ 1.
+pub trait CoreRecorder {
+    /// A place for a record.
+    type Slot: Copy;
+    /// Before the acknowledgement: takes the place of the coming record.
+    fn reserve(&mut self) -> Self::Slot;
+    /// After the finish: writes it. Times in ticks.
+    fn commit(&mut self, slot: Self::Slot, start: u64, end: u64, task_id: u64, token: u32, receive: u64);
+}
