@@ -18,7 +18,7 @@ pub(crate) fn status(done: anyhow::Result<Done>, verbose: u8) -> ExitCode {
         Ok(Done::Complete) => ExitCode::SUCCESS,
         Ok(Done::Incomplete) => ExitCode::from(3),
         Err(error) => {
-            let text = if verbose > 0 { format!("{error:?}") } else { format!("{error:#}") };
+            let text = if verbose > 0 { format!("{error:?}") } else { error.to_string() };
             eprintln!("{} {text}", style::bad("error:"));
             ExitCode::from(1)
         }

@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use clap::builder::TypedValueParser as _;
 use dfx_host_drain::report::{RunReport, StreamKind};
 use dfx_host_drain::{Backpressure, BackendType, DfxConfig, ExecutionMode, Target, Timeouts};
+use dfx_sim::faults::{self, Fault, FaultPlan};
 use dfx_sim::run::{Progress, RunOutcome, RunRequest};
 use dfx_sim::{run, workloads};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -74,6 +75,9 @@ pub(crate) struct Args {
     /// Make kernels last their declared time (or not), whatever the workload is meant to do
     #[arg(long, value_name = "BOOL", help_heading = "Simulator")]
     pace: Option<bool>,
+    /// Make something go wrong: FAULT[:ARG], repeatable (see below)
+    #[arg(long, value_name = "FAULT", help_heading = "Simulator")]
+    inject: Vec<Fault>,
 }
 
 fn duration() -> impl clap::builder::TypedValueParser<Value = Duration> {
@@ -85,9 +89,15 @@ fn duration() -> impl clap::builder::TypedValueParser<Value = Duration> {
 }
 
 fn after_help() -> String {
-    let width = workloads::ALL.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let list: String = workloads::ALL.iter().map(|(name, what)| format!("  {name:width$}  {what}\n")).collect();
-    format!("Workloads:\n{list}\nExample:\n  dfx run vector_example --enable-chip-swimlane")
+    let list = |rows: &[(&str, &str)]| -> String {
+        let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        rows.iter().map(|(name, what)| format!("  {name:width$}  {what}\n")).collect()
+    };
+    format!(
+        "Workloads:\n{}\nFaults:\n{}\nExample:\n  dfx run vector_example --enable-chip-swimlane",
+        list(workloads::ALL),
+        list(faults::ALL)
+    )
 }
 
 impl Args {
@@ -116,6 +126,7 @@ impl Args {
             blockdim: self.blockdim,
             aicpu_threads: self.aicpu_threads,
             pace: self.pace,
+            faults: FaultPlan(self.inject.clone()),
             ..RunRequest::new(&self.workload, work_dir)
         })
     }

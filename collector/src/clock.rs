@@ -10,6 +10,25 @@ pub trait Clock {
     /// Called between two looks at a word that somebody else must change: a spin hint, a yield, or a step of virtual
     /// time. May return at once.
     fn relax(&self);
+
+    /// A fault plan's chance to spoil `entry` before it is published.
+    #[cfg(feature = "testpoints")]
+    fn publish(&self, entry: &mut crate::lane::Entry) -> Publish {
+        let _ = entry;
+        Publish::Once
+    }
+}
+
+/// What a fault plan makes of a publication (feature `testpoints`).
+#[cfg(feature = "testpoints")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Publish {
+    /// As it should be.
+    Once,
+    /// The entry stands twice in the queue.
+    Twice,
+    /// The entry comes after the next one of its queue.
+    Later,
 }
 
 impl<C: Clock + ?Sized> Clock for &C {
@@ -20,5 +39,9 @@ impl<C: Clock + ?Sized> Clock for &C {
     #[inline(always)]
     fn relax(&self) {
         (**self).relax()
+    }
+    #[cfg(feature = "testpoints")]
+    fn publish(&self, entry: &mut crate::lane::Entry) -> Publish {
+        (**self).publish(entry)
     }
 }

@@ -121,6 +121,9 @@ pub struct ReadyQueue<Q> {
     /// The host's head when it was last looked at.
     head: u32,
     starved: bool,
+    /// An entry that a fault plan holds back.
+    #[cfg(feature = "testpoints")]
+    held: Option<Entry>,
 }
 
 impl<Q: QueueMem> ReadyQueue<Q> {
@@ -129,11 +132,45 @@ impl<Q: QueueMem> ReadyQueue<Q> {
         let tail = mem.tail().load(Relaxed) % mem.entries();
         // What is waiting already is the host's.
         let head = fence::observe(mem.head()) % mem.entries();
-        ReadyQueue { tail, head, starved: false, mem }
+        ReadyQueue {
+            tail,
+            head,
+            starved: false,
+            #[cfg(feature = "testpoints")]
+            held: None,
+            mem,
+        }
     }
 
     /// Publishes `entry`, waiting within the budget for room. `false`: there was none, the buffer is still the lane's.
     fn push<M: LaneMem, C: Clock>(&mut self, entry: &Entry, lane: &M, stall: &Stall, clock: &C) -> bool {
+        #[cfg(feature = "testpoints")]
+        return self.push_spoiled(entry, lane, stall, clock);
+        #[cfg(not(feature = "testpoints"))]
+        self.put(entry, lane, stall, clock)
+    }
+
+    /// [`put`](Self::put) as a fault plan wants it.
+    #[cfg(feature = "testpoints")]
+    fn push_spoiled<M: LaneMem, C: Clock>(&mut self, entry: &Entry, lane: &M, stall: &Stall, clock: &C) -> bool {
+        use crate::clock::Publish;
+        let mut entry = *entry;
+        match clock.publish(&mut entry) {
+            Publish::Later if self.held.is_none() => {
+                self.held = Some(entry);
+                return true;
+            }
+            Publish::Twice => return self.put(&entry, lane, stall, clock) && self.put(&entry, lane, stall, clock),
+            Publish::Once | Publish::Later => {}
+        }
+        let sent = self.put(&entry, lane, stall, clock);
+        if let Some(held) = self.held.take() {
+            self.put(&held, lane, stall, clock);
+        }
+        sent
+    }
+
+    fn put<M: LaneMem, C: Clock>(&mut self, entry: &Entry, lane: &M, stall: &Stall, clock: &C) -> bool {
         let mem = &self.mem;
         let next = if self.tail + 1 == mem.entries() { 0 } else { self.tail + 1 };
         if next == self.head {
@@ -290,39 +327,45 @@ pub trait HeadMem {
     fn current_seq(&self) -> &Self::U32;
 }
 
-/// A core's place in its active buffer.
+/// A core's place in its active buffer, whose rows are `ROW` bytes each.
 #[derive(Clone, Copy, Debug)]
-pub struct Reserver {
+pub struct Reserver<const ROW: u64> {
+    /// The next row, and the end of the buffer; equal when there is no room, or no buffer.
+    next: DeviceAddr,
+    end: DeviceAddr,
     seen: u32,
-    buffer: DeviceAddr,
-    slot: u32,
 }
 
-impl Default for Reserver {
+impl<const ROW: u64> Default for Reserver<ROW> {
     fn default() -> Self {
         Self::NEW
     }
 }
 
-impl Reserver {
+impl<const ROW: u64> Reserver<ROW> {
     /// A core that has seen no buffer yet.
-    pub const NEW: Reserver = Reserver { seen: u32::MAX, buffer: DeviceAddr::NULL, slot: 0 };
+    pub const NEW: Self = Reserver { next: DeviceAddr::NULL, end: DeviceAddr::NULL, seen: u32::MAX };
 
-    /// The next slot of the active buffer: the buffer and an index below `capacity`; `None` when there is no room.
+    /// The address of the next of the `capacity` rows of the active buffer; null when there is no room.
     #[inline(always)]
-    pub fn reserve<H: HeadMem>(&mut self, head: &H, capacity: u32) -> Option<(DeviceAddr, u32)> {
+    pub fn reserve<H: HeadMem>(&mut self, head: &H, capacity: u32) -> DeviceAddr {
         // SYNC POINT: AICPU activated this buffer (`Lane::activate`).
         let seq = fence::observe(head.current_seq());
         if seq != self.seen {
-            self.seen = seq;
-            self.buffer = DeviceAddr(head.current_ptr().load(Relaxed));
-            self.slot = 0;
+            self.turn(seq, DeviceAddr(head.current_ptr().load(Relaxed)), capacity);
         }
-        let slot = self.slot;
-        if self.buffer.is_null() || slot >= capacity {
-            return None;
+        let row = self.next;
+        if row == self.end {
+            return DeviceAddr::NULL;
         }
-        self.slot = slot + 1;
-        Some((self.buffer, slot))
+        self.next = row.offset(ROW);
+        row
+    }
+
+    #[cold]
+    fn turn(&mut self, seq: u32, buffer: DeviceAddr, capacity: u32) {
+        self.seen = seq;
+        self.next = buffer;
+        self.end = if buffer.is_null() { buffer } else { buffer.offset(u64::from(capacity) * ROW) };
     }
 }

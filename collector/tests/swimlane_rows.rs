@@ -89,7 +89,7 @@ fn the_gate_opens_exactly_on_the_boundarys_acknowledge_or_finish() {
 
 #[test]
 fn a_runtime_that_never_reports_acknowledges_still_gets_every_row() {
-    let mut rig = Rig::new(Shape::small(Level::AicoreTiming, 1), 1);
+    let rig = Rig::new(Shape::small(Level::AicoreTiming, 1), 1);
     rig.help_while_waiting();
     // The hook is left out: dispatches alone release the buffers, one rotation late.
     for token in 0..4 * BUFFER + 5 {

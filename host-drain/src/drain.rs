@@ -254,12 +254,14 @@ pub fn fetch(
         Some(rows) => rows,
         None => transport.load_u32(buffer.offset(layout.count as u64))?,
     };
-    let rows = count.min(layout.capacity);
+    // Only a buffer that was zero before shows which of its rows are there; of another, nothing can be believed.
+    let believed = if lane.zeroed { layout.capacity } else { 0 };
+    let rows = if count > layout.capacity { believed } else { count };
     let fetched = Rows::fetch(lane.kind, rows, |bytes| transport.fetch(buffer.offset(layout.records as u64), bytes))?;
     if count > layout.capacity {
         lane.account.corrupt += 1;
         tracing::warn!(kind = lane.kind.name(), lane = lane.index, count, capacity = layout.capacity,
-            "a buffer's count is beyond its capacity; taken as full");
+            believed, "a buffer's count is beyond its capacity");
     }
     Ok(fetched)
 }

@@ -31,6 +31,7 @@ pub mod report;
 pub mod service;
 pub mod session;
 pub mod target;
+pub mod testpoint;
 pub mod transport;
 pub mod workers;
 

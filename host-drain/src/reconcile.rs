@@ -120,6 +120,14 @@ pub fn close(
              must call the flush hooks at its end", unpublished.len()
         )));
     }
+    if let Ok(level) = transport.load_u32(region.base.offset(region.layout.level as u64))
+        && level != config.chip_swimlane as u32
+    {
+        closed.reasons.push(reason("level_mismatch", 1, format!(
+            "the region's header says level {level}, but {} was asked for: the device recorded at a level that the host \
+             was not prepared for; initialise the device after the host, once per launch", config.chip_swimlane as u32
+        )));
+    }
     note_strays(service, &mut closed);
     note_anomalies(service, collector, config, &mut closed);
     read_assignments(service, board, config, &mut closed);

@@ -18,6 +18,7 @@ use crate::reconcile::{Closed, close};
 use crate::region::{self, SwimlaneRegion};
 use crate::report::{ArtifactEntry, Half, Levels, Reason, StreamReport};
 use crate::service::Service;
+use crate::testpoint::Points;
 use crate::transport::{Copy, Svm, Transport, TransportError};
 use crate::workers::{Step, Workers};
 use crossbeam_queue::SegQueue;
@@ -108,6 +109,7 @@ struct Engine {
     /// Buffers kept so far, for progress.
     kept: AtomicU64,
     region: SwimlaneRegion,
+    points: Points,
 }
 
 /// Locks; a worker that panicked while it held the lock left data that is still the best there is.
@@ -117,10 +119,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Engine {
     fn step_service(&self) -> u32 {
+        self.points.hit("service.step");
         lock(&self.service).step(&mut |delivery| self.delivered.push(delivery))
     }
 
     fn step_collect(&self) -> u32 {
+        self.points.hit("collect.step");
         let mut taken = 0;
         // Bounded, so that a stop is seen; the lock is taken once per step.
         let mut collector = lock(&self.collector);
@@ -158,15 +162,27 @@ impl Session {
     /// # Errors
     /// [`SessionError::Config`] and [`SessionError::Memory`]; nothing stays allocated then.
     pub fn configure(spec: SessionSpec) -> Result<Session, SessionError> {
+        Session::configure_with(spec, |transport| transport, Points::default())
+    }
+
+    /// [`configure`](Self::configure) with faults: `wrap` may put itself around the transport, and `points` act.
+    ///
+    /// # Errors
+    /// As [`configure`](Self::configure).
+    pub fn configure_with(
+        spec: SessionSpec,
+        wrap: impl FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport>,
+        points: Points,
+    ) -> Result<Session, SessionError> {
         let SessionSpec { config, board, memory, transport } = spec;
         board.validate()?;
         let engine = match config.chip_swimlane {
             Level::Disabled => None,
             _ => {
-                let transport: Arc<dyn Transport> = match transport {
+                let transport = wrap(match transport {
                     TransportKind::Svm => Arc::new(Svm::new(memory)),
                     TransportKind::Copy => Arc::new(Copy::new(memory)),
-                };
+                });
                 let mut table = LaneTable::default();
                 let region = region::make(&*transport, &mut table, &config, &board)?;
                 let index = table.lanes.iter().map(|lane| lane.index).collect();
@@ -176,6 +192,7 @@ impl Session {
                     delivered: SegQueue::new(),
                     kept: AtomicU64::new(0),
                     region,
+                    points,
                 }))
             }
         };
@@ -207,6 +224,21 @@ impl Session {
     /// The switches.
     pub fn config(&self) -> &DfxConfig {
         &self.config
+    }
+
+    /// Writes another level into the region's header than the session was configured for: a fault that a plan injects
+    /// before the device initialises.
+    ///
+    /// # Errors
+    /// When the transport fails, or [`SessionError::Order`] unless just configured.
+    #[cfg(feature = "testpoints")]
+    pub fn overwrite_level(&self, level: u32) -> Result<(), SessionError> {
+        self.expect("overwrite_level", &[State::Configured])?;
+        if let Some(engine) = &self.engine {
+            let at = engine.region.base.offset(engine.region.layout.level as u64);
+            lock(&engine.service).transport().store_u32(at, level)?;
+        }
+        Ok(())
     }
 
     /// Starts draining.
@@ -319,7 +351,8 @@ impl Session {
             records: collector.records(),
             host: None,
         };
-        let (info, _) = artifact.write_to_dir(dir)?;
+        let room = engine.points.disk_room(crate::export::swimlane::FILE_NAME);
+        let (info, _) = artifact.write_to_dir(dir, room)?;
         Ok(vec![info])
     }
 

@@ -44,6 +44,8 @@ pub struct MockCore {
     serial: u32,
     /// Tasks for which there was no slot.
     pub refused: u32,
+    /// Records written.
+    pub committed: u32,
 }
 
 impl MockCore {
@@ -75,15 +77,17 @@ impl MockCore {
                 // SAFETY: reserved by this core's recorder, and AICPU was not shown a later acknowledge.
                 unsafe { CoreRecorder::commit(slot, start, end, scramble(end), token, receive) };
                 self.serial += 1;
+                self.committed += u32::from(slot.is_some());
                 self.at = At::Idle;
             }
         }
         true
     }
 
-    /// Whether it has seen its last task through.
-    pub fn idle(&self) -> bool {
-        matches!(self.at, At::Idle)
+    /// Whether a task was dispatched to it for which it has reserved no slot yet.
+    pub fn unreserved(&self) -> bool {
+        let token = self.registers.main.load(Ordering::Relaxed);
+        token != token::AICPU_IDLE && token != self.last
     }
 }
 
@@ -219,6 +223,7 @@ impl Device {
                 last: token::AICPU_IDLE,
                 serial: 0,
                 refused: 0,
+                committed: 0,
             });
             self.drivers.push(Driver {
                 core,

@@ -155,6 +155,40 @@ impl Region {
         region
     }
 
+    /// Makes this the region of `shape`, which asks for no more of anything than the one that it was made with. For
+    /// tests that need thousands of regions.
+    pub fn reshape(&mut self, shape: Shape) {
+        self.layout = SwimlaneLayout::of(shape.geometry.platform, shape.cores);
+        self.shape = shape;
+        self.format();
+        for (_, buffers) in self.buffers.iter().filter(|(lane, _)| lane.0 == BufferKind::AicoreTask && self.has(*lane)) {
+            for buffer in buffers {
+                buffer.zero(0..BufferLayout::swimlane(BufferKind::AicoreTask).bytes);
+            }
+        }
+    }
+
+    /// Whether this shape has such a lane.
+    pub fn has(&self, lane: LaneKey) -> bool {
+        let shape = &self.shape;
+        match lane.0 {
+            BufferKind::AicoreTask => lane.1 < shape.cores,
+            BufferKind::AicpuTask => lane.1 < shape.cores && shape.level >= Level::AicpuTiming,
+            BufferKind::AicpuSchedPhase => lane.1 < shape.threads && shape.level >= Level::SchedPhases,
+            BufferKind::AicpuOrchPhase => shape.level >= Level::OrchPhases,
+        }
+    }
+
+    /// Buffers of a lane of `kind` in this shape.
+    pub fn pool_size(&self, kind: BufferKind) -> usize {
+        let count = match kind {
+            BufferKind::AicoreTask => self.shape.core_buffers,
+            BufferKind::AicpuTask => self.shape.task_buffers,
+            BufferKind::AicpuSchedPhase | BufferKind::AicpuOrchPhase => self.shape.phase_buffers,
+        };
+        count as usize
+    }
+
     /// Brings the region back to what a host hands to a device; no buffer is offered.
     pub fn format(&self) {
         self.memory.zero(0..self.layout.bytes());

@@ -5,23 +5,32 @@
 //! one [`AicpuHooks`], each core its one [`CoreHooks`], and a core belongs to one scheduler for the whole launch.
 
 use crate::exec::{ActorId, Exec};
+use crate::faults::FaultPlan;
+use crate::faults::device::DeviceFaults;
 use crate::runtime::{AicpuRecorder, CoreRecorder as RuntimeCoreRecorder, Recorder, SchedPhase};
 use dfx_collector::abi::swimlane::Level;
 use dfx_collector::abi::{DeviceAddr, Geometry};
-use dfx_collector::clock::Clock;
+use dfx_collector::clock::{Clock, Publish};
+use dfx_collector::lane::Entry;
 use dfx_collector::swimlane::{CoreRecorder, Slot, Swimlane, rotation_entry};
 use dfx_host_drain::region::SwimlaneRegion;
 use std::sync::Arc;
 
 /// The executor's counter as the collectors read it.
-struct ExecClock(Arc<dyn Exec>);
+struct ExecClock {
+    exec: Arc<dyn Exec>,
+    faults: DeviceFaults,
+}
 
 impl Clock for ExecClock {
     fn now(&self) -> u64 {
-        self.0.now_aicpu()
+        self.exec.now_aicpu()
     }
     fn relax(&self) {
-        self.0.relax(ActorId::Watchdog);
+        self.exec.relax(ActorId::Watchdog);
+    }
+    fn publish(&self, entry: &mut Entry) -> Publish {
+        self.faults.publish(entry)
     }
 }
 
@@ -47,10 +56,11 @@ impl Hooks {
         cores: u32,
         aicpu_threads: u32,
         launch_start: u64,
+        faults: &FaultPlan,
     ) -> Arc<Self> {
         let level = if region.is_some() { level } else { Level::Disabled };
         Arc::new(Hooks {
-            swimlane: Swimlane::new(ExecClock(exec)),
+            swimlane: Swimlane::new(ExecClock { exec, faults: DeviceFaults::new(faults) }),
             level,
             region,
             geometry,

@@ -5,21 +5,27 @@
 
 use crate::device::SimDevice;
 use crate::exec::Exec;
+use crate::faults::FaultPlan;
+use crate::faults::host::{FaultyTransport, HostFaults};
+use crate::faults::memory::FaultyMemory;
 use crate::exec::threads::{ScaledCounter, ThreadsExec, TickSource};
 use crate::hooks::Hooks;
 use crate::memory::{HeapAlloc, ProgramMemory};
-use crate::runtime::{Launch, LaunchConfig, LaunchError, LaunchOutcome, LaunchStatus, Recorder};
+use crate::program::Program;
+use crate::runtime::{Faults, Launch, LaunchConfig, LaunchError, LaunchOutcome, LaunchStatus, Recorder};
 use crate::workloads::{self, WorkloadError, WorkloadOptions};
 use dfx_collector::abi::REVISION;
 use dfx_host_drain::artifact::{ArtifactError, OutputDirError, prepare_output_dir};
 use dfx_host_drain::config::ConfigError;
 use dfx_host_drain::report::{Half, Pass, Peer, Reason, RunReport, SCHEMA};
 use dfx_host_drain::target::ExecutionMode;
+use dfx_host_drain::testpoint::Points;
 use dfx_host_drain::{
     Board, DeviceEnd, DfxConfig, Drive, ExportError, Session, SessionError, SessionSpec, Target,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -46,6 +52,8 @@ pub struct RunRequest {
     pub work_dir: PathBuf,
     /// Whether real-time runs make kernels last their declared duration; `None`: as the workload is meant.
     pub pace: Option<bool>,
+    /// What goes wrong on purpose.
+    pub faults: FaultPlan,
 }
 
 impl RunRequest {
@@ -60,6 +68,7 @@ impl RunRequest {
             aicpu_threads: None,
             work_dir: work_dir.into(),
             pace: None,
+            faults: FaultPlan::default(),
         }
     }
 
@@ -139,50 +148,123 @@ pub struct Progress {
     pub buffers: u64,
 }
 
+/// Where the three sides of a run read the platform's counter.
+#[derive(Clone)]
+pub struct Clocks {
+    /// The host, once, at the launch.
+    pub host: Arc<dyn TickSource>,
+    /// The cores.
+    pub cores: Arc<dyn TickSource>,
+    /// The AICPU threads.
+    pub aicpus: Arc<dyn TickSource>,
+}
+
+impl Clocks {
+    /// One counter for all.
+    pub fn one(ticks: Arc<dyn TickSource>) -> Self {
+        Clocks { host: Arc::clone(&ticks), cores: Arc::clone(&ticks), aicpus: ticks }
+    }
+}
+
+/// How eagerly the host works while the device runs. What it left is taken at the end, whatever this says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HostPace {
+    /// On the session's own threads, as fast as they can.
+    #[default]
+    Threads,
+    /// One step so often: a slow host.
+    Every(Duration),
+    /// Not at all: a dead host.
+    Never,
+}
+
+/// What a run runs on; tests bring their own.
+#[derive(Clone)]
+pub struct Rig {
+    /// The counter.
+    pub clocks: Clocks,
+    /// The diagnostics' memory.
+    pub device: Arc<SimDevice>,
+    /// The host's speed.
+    pub pace: HostPace,
+    /// What goes wrong on purpose.
+    pub faults: Faults,
+}
+
+impl Rig {
+    /// The real clock, memory of its own, an eager host, no faults.
+    pub fn new(target: Target) -> Self {
+        Rig {
+            clocks: Clocks::one(Arc::new(ScaledCounter::new(target.geometry().clock_hz))),
+            device: Arc::default(),
+            pace: HostPace::default(),
+            faults: Faults::default(),
+        }
+    }
+}
+
 /// Runs `request`; `watch` is called about ten times a second while the device runs.
 ///
 /// # Errors
 /// [`RunFailure`]: before the launch, nothing was run and nothing is left behind.
 pub fn run(request: &RunRequest, watch: &(dyn Fn(Progress) + Sync)) -> Result<RunOutcome, RunFailure> {
-    let ticks: Arc<dyn TickSource> = Arc::new(ScaledCounter::new(request.target.geometry().clock_hz));
-    run_with(request, ticks, watch)
+    board(request)?;
+    let options = WorkloadOptions { seed: request.seed, pace: request.pace };
+    let program = workloads::build(&request.workload, &options)?;
+    run_program(request, program, &Rig::new(request.target), watch)
 }
 
-/// [`run`] with the caller's counter, for tests that count its reads.
+/// [`run`] of a ready-made program on the caller's rig.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(
+pub fn run_program(
     request: &RunRequest,
-    ticks: Arc<dyn TickSource>,
+    program: Program,
+    rig: &Rig,
     watch: &(dyn Fn(Progress) + Sync),
 ) -> Result<RunOutcome, RunFailure> {
     let begun = Instant::now();
     let started_at = OffsetDateTime::now_utc();
     let board = board(request)?;
-    let options = WorkloadOptions { seed: request.seed, pace: request.pace };
-    let program = Arc::new(workloads::build(&request.workload, &options)?);
+    let program = Arc::new(program);
 
-    let device = Arc::new(SimDevice::default());
+    let Rig { clocks, device, pace, faults } = rig;
     let memory = ProgramMemory::new(&program, Arc::new(HeapAlloc::default())).map_err(RunFailure::Memory)?;
     let memory = Arc::new(memory);
-    let cfg = launch_config(request, &board);
+    let cfg = LaunchConfig { faults: request.faults.runtime(faults), ..launch_config(request, &board) };
     let launch = Launch::new(&cfg, Arc::clone(&program), Arc::clone(&memory))?;
     let dir = request.config.any().then(|| request.output_dir());
     if let Some(dir) = &dir {
         prepare_output_dir(dir)?;
     }
-    let mut session = Session::configure(SessionSpec {
+    let plan = &request.faults;
+    let armed = Arc::new(AtomicBool::new(false));
+    let spec = SessionSpec {
         config: request.config.clone(),
         board: board.clone(),
-        memory: device.clone(),
+        memory: Arc::new(FaultyMemory::new(device.clone(), plan)),
         transport: request.target.transport(),
-    })?;
-    session.start(Drive::Threads)?;
+    };
+    let points = HostFaults::new(plan, Arc::clone(&armed), Box::new(std::thread::sleep));
+    let mut session = Session::configure_with(
+        spec,
+        |transport| Arc::new(FaultyTransport::new(transport, plan, Arc::clone(&armed))),
+        Points::new(Arc::new(points)),
+    )?;
+    if let Some(level) = plan.level_mismatch() {
+        session.overwrite_level(level)?;
+    }
+    if let Some(after) = plan.kill() {
+        kill_after(after);
+    }
+    armed.store(true, Ordering::Relaxed);
+    session.start(if *pace == HostPace::Threads { Drive::Threads } else { Drive::Stepped })?;
 
     let outcome = {
-        let launch_start = if request.config.any() { ticks.ticks() } else { 0 };
-        let exec: Arc<dyn Exec> = Arc::new(ThreadsExec::new(ticks));
+        let launch_start = if request.config.any() { clocks.host.ticks() } else { 0 };
+        let sides = ThreadsExec::with_sides(Arc::clone(&clocks.cores), Arc::clone(&clocks.aicpus));
+        let exec: Arc<dyn Exec> = Arc::new(sides);
         let hooks = Hooks::new(
             Arc::clone(&exec),
             board.geometry(),
@@ -191,8 +273,18 @@ pub fn run_with(
             board.cores(),
             board.aicpu_threads,
             launch_start,
+            plan,
         );
-        execute(&launch, &hooks, exec, || watch(Progress { buffers: session.progress() }))?
+        let look = || watch(Progress { buffers: session.progress() });
+        let step = || {
+            session.step_service();
+            session.step_collect();
+        };
+        let mut chores: Vec<(Duration, &(dyn Fn() + Sync))> = vec![(Duration::from_millis(100), &look)];
+        if let HostPace::Every(pause) = *pace {
+            chores.push((pause, &step));
+        }
+        execute(&launch, &hooks, exec, &chores)?
     };
 
     let end = match outcome.status {
@@ -304,27 +396,41 @@ fn launch_config(request: &RunRequest, board: &Board) -> LaunchConfig {
     }
 }
 
-/// Runs the launch's actors while `watch` is called now and then from another thread.
+/// Runs the launch's actors, and meanwhile each of `chores` on a thread of its own, so often.
 fn execute<R: Recorder>(
     launch: &Launch,
     recorder: &Arc<R>,
     exec: Arc<dyn Exec>,
-    watch: impl Fn() + Sync,
+    chores: &[(Duration, &(dyn Fn() + Sync))],
 ) -> Result<LaunchOutcome, LaunchError> {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
     let begun = exec.nanos();
     std::thread::scope(|scope| {
-        let (done, over) = std::sync::mpsc::channel::<()>();
-        let watch = &watch;
-        scope.spawn(move || {
-            while over.recv_timeout(Duration::from_millis(100)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                watch();
-            }
-        });
+        let stops: Vec<_> = chores
+            .iter()
+            .map(|&(pause, chore)| {
+                let (stop, stopped) = channel::<()>();
+                scope.spawn(move || {
+                    while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                        chore();
+                    }
+                });
+                stop
+            })
+            .collect();
         let outcome = Arc::clone(&exec).run(launch.actors(recorder));
-        drop(done);
+        drop(stops);
         outcome
     })?;
     Ok(launch.outcome(begun))
+}
+
+/// Kills this process, as the operator's `kill -9` would, after `time`.
+fn kill_after(time: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    });
 }
 
 /// How a launch ended, in words.

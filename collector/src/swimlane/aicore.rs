@@ -24,7 +24,7 @@ impl Slot {
 #[derive(Debug)]
 pub struct CoreRecorder {
     head: HeadPtr,
-    place: Reserver,
+    place: Reserver<{ size_of::<CoreRecord>() as u64 }>,
 }
 
 impl CoreRecorder {
@@ -47,12 +47,7 @@ impl CoreRecorder {
     /// Reserves the slot of the task that is about to be acknowledged.
     #[inline(always)]
     pub fn reserve(&mut self) -> Slot {
-        match self.place.reserve(&self.head, CORE_RECORDS as u32) {
-            Some((buffer, slot)) => {
-                Slot((buffer.0 as *mut CoreRecord).wrapping_add(slot as usize))
-            }
-            None => Slot::NONE,
-        }
+        Slot(self.place.reserve(&self.head, CORE_RECORDS as u32).0 as *mut CoreRecord)
     }
 
     /// Writes the record of a task into its slot. `receive`, `start` and `end` are in ticks.

@@ -22,7 +22,7 @@ pub trait CoreMem: LaneMem {
     fn stash_seq(&self) -> &Self::U32;
 }
 
-/// As in the record lanes: the buffer's count is stamped every eighth dispatch.
+/// As in the record lanes: the buffer's count is published every eighth dispatch.
 const SYNC_EVERY: u32 = 8;
 /// No token is this large.
 const NO_GATE: u64 = u64::MAX;
@@ -30,16 +30,14 @@ const NO_GATE: u64 = u64::MAX;
 /// One core's stream, as its AICPU thread sees it.
 #[derive(Debug)]
 pub struct CoreLane<M> {
-    /// Dispatches until the cold path is needed again.
+    /// Granted dispatches that have not happened; the next one after them takes the cold path.
     left: u32,
-    /// Dispatches that the last cold path granted.
+    /// Slots granted in the active buffer; the capacity when there is none.
     granted: u32,
     /// The token whose ACK or FIN releases the stash.
     gate: u64,
+    active: DeviceAddr,
     lane: Lane<M>,
-    /// Slots used in the active buffer as of the last cold path.
-    used: u32,
-    has_buffer: bool,
     stash: DeviceAddr,
     stash_seq: u32,
     /// Slots in buffers before the active one.
@@ -57,11 +55,10 @@ impl<M: CoreMem> CoreLane<M> {
     const fn closed(mem: M, core: u32) -> Self {
         CoreLane {
             left: 0,
-            granted: 0,
+            granted: M::CAPACITY,
             gate: NO_GATE,
+            active: DeviceAddr::NULL,
             lane: Lane::new(mem),
-            used: 0,
-            has_buffer: false,
             stash: DeviceAddr::NULL,
             stash_seq: 0,
             before: 0,
@@ -74,86 +71,98 @@ impl<M: CoreMem> CoreLane<M> {
     pub fn open(mem: M, core: u32) -> Self {
         let mut lane = CoreLane::closed(mem, core);
         if let Some(buffer) = lane.lane.try_take() {
-            lane.lane.activate(buffer, 0);
-            lane.has_buffer = true;
+            lane.activate(buffer, 0);
         }
         lane
     }
 
-    /// Before `token` is written to the core's dispatch register.
+    fn activate(&mut self, buffer: DeviceAddr, seq: u32) {
+        self.lane.activate(buffer, seq);
+        self.active = buffer;
+        self.granted = 0;
+        self.left = 0;
+    }
+
+    /// Before a token is written to the core's dispatch register. `false`: [`dispatch_cold`](Self::dispatch_cold) must
+    /// see to it.
+    ///
+    /// # Safety
+    /// The caller is the lane's only user.
+    #[inline(always)]
+    pub unsafe fn dispatch(&mut self) -> bool {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What [`dispatch`](Self::dispatch) left, for `token`: the first of a group, the boundary, or a drop.
     ///
     /// # Safety
     /// The lane is open and its caller is its only user.
     #[inline(always)]
-    pub unsafe fn on_dispatch<'p, Q: QueueMem + 'p, C: Clock + 'p>(
+    pub unsafe fn dispatch_cold<'p, Q: QueueMem + 'p, C: Clock + 'p>(
         &mut self,
         token: u32,
         port: impl FnOnce() -> Port<'p, Q, C>,
     ) {
-        if self.left == 0 {
-            self.dispatch_cold(token, port());
-        } else {
-            self.left -= 1;
-        }
-    }
-
-    /// When the core's condition register shows `token` acknowledged or finished.
-    ///
-    /// # Safety
-    /// The lane is open and its caller is its only user.
-    #[inline(always)]
-    pub unsafe fn on_ack<'p, Q: QueueMem + 'p, C: Clock + 'p>(
-        &mut self,
-        token: u32,
-        port: impl FnOnce() -> Port<'p, Q, C>,
-    ) {
-        if self.gate == u64::from(token) {
-            self.ack_cold(port());
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn dispatch_cold<Q: QueueMem, C: Clock>(&mut self, token: u32, mut port: Port<'_, Q, C>) {
-        self.settle();
-        if (!self.has_buffer || self.used == M::CAPACITY) && !self.rotate(token, &mut port) {
-            // The core finds no slot for this token either: both sides count the same slots.
-            self.dropped = self.dropped.wrapping_add(1);
-            self.totals();
+        if self.granted == M::CAPACITY && !self.rotate(token, port()) {
             return;
         }
-        self.used += 1;
-        self.stamp();
-        self.granted = (SYNC_EVERY - 1).min(M::CAPACITY - self.used);
-        self.left = self.granted;
+        // The count says which slots the core was told to use.
+        self.lane.mem().count(self.active).store(self.granted + 1, Relaxed);
+        let group = if M::CAPACITY.is_multiple_of(SYNC_EVERY) {
+            SYNC_EVERY
+        } else {
+            SYNC_EVERY.min(M::CAPACITY - self.granted)
+        };
+        self.granted += group;
+        self.left = group - 1;
     }
 
-    #[cold]
-    #[inline(never)]
-    fn ack_cold<Q: QueueMem, C: Clock>(&mut self, mut port: Port<'_, Q, C>) {
+    /// When the core's condition register shows `token` acknowledged or finished. `false`:
+    /// [`ack_cold`](Self::ack_cold) must see to it.
+    ///
+    /// # Safety
+    /// The caller is the lane's only user.
+    #[inline(always)]
+    pub unsafe fn ack(&self, token: u32) -> bool {
+        self.gate != u64::from(token)
+    }
+
+    /// Releases the stash, whose gate is open.
+    ///
+    /// # Safety
+    /// The lane is open and its caller is its only user; [`ack`](Self::ack) said `false`.
+    pub unsafe fn ack_cold<Q: QueueMem, C: Clock>(&mut self, mut port: Port<'_, Q, C>) {
         self.gate = NO_GATE;
         self.send_stash(&mut port, 0);
     }
 
-    /// Accounts for the dispatches since the last cold path.
-    fn settle(&mut self) {
-        self.used += self.granted - self.left;
-        self.granted = self.left;
+    /// Slots that the core was told to use in the active buffer.
+    fn used(&self) -> u32 {
+        if self.active.is_null() { 0 } else { self.granted - self.left }
     }
 
-    /// Stashes the full buffer behind the boundary `token` and activates an empty one.
-    fn rotate<Q: QueueMem, C: Clock>(&mut self, token: u32, port: &mut Port<'_, Q, C>) -> bool {
+    /// Stashes the full buffer behind the boundary `token` and activates an empty one. `false`: `token` is dropped; the
+    /// core finds no slot for it either, because both sides count the same slots.
+    #[cold]
+    #[inline(never)]
+    fn rotate<Q: QueueMem, C: Clock>(&mut self, token: u32, mut port: Port<'_, Q, C>) -> bool {
         // A stash from 1024 dispatches ago has passed its gate long since (at most one dispatch is unacknowledged); it
         // is still here only if its publication failed, or nobody reports ACKs.
-        if !self.send_stash(port, 0) {
-            return false;
-        }
-        let Some(buffer) = self.lane.take(port) else {
+        let gone = self.send_stash(&mut port, 0);
+        let Some(buffer) = (if gone { self.lane.take(&mut port) } else { None }) else {
+            self.dropped = self.dropped.wrapping_add(1);
+            self.totals();
             return false;
         };
-        let mut seq = self.lane.seq();
-        if self.has_buffer {
-            self.stash = DeviceAddr(self.lane.mem().current_ptr().load(Relaxed));
+        let seq = self.lane.seq();
+        if !self.active.is_null() {
+            self.stash = self.active;
             self.stash_seq = seq;
             self.gate = u64::from(token);
             let mem = self.lane.mem();
@@ -163,10 +172,7 @@ impl<M: CoreMem> CoreLane<M> {
             self.before = self.before.wrapping_add(M::CAPACITY);
         }
         // A new number even after a lane that never had a buffer: the core looks at the pointer only when it changes.
-        seq = seq.wrapping_add(1);
-        self.lane.activate(buffer, seq);
-        self.has_buffer = true;
-        self.used = 0;
+        self.activate(buffer, seq.wrapping_add(1));
         self.totals();
         true
     }
@@ -190,25 +196,17 @@ impl<M: CoreMem> CoreLane<M> {
         Entry { index: self.core, kind: BufferKind::AicoreTask as u32, buffer, seq, flags }
     }
 
-    /// Stamps the active buffer's count: slots that the core was told to use.
-    fn stamp(&self) {
-        let mem = self.lane.mem();
-        mem.count(DeviceAddr(mem.current_ptr().load(Relaxed))).store(self.used, Relaxed);
-    }
-
     /// Publishes the totals. They lie on the line that the core reads: only at rotation, flush, drop and sync.
     fn totals(&self) {
         let mem = self.lane.mem();
-        let used = if self.has_buffer { self.used } else { 0 };
-        mem.total().store(self.before.wrapping_add(used).wrapping_add(self.dropped), Relaxed);
+        mem.total().store(self.before.wrapping_add(self.used()).wrapping_add(self.dropped), Relaxed);
         mem.dropped().store(self.dropped, Relaxed);
     }
 
     /// Makes counts and totals visible.
-    pub fn sync(&mut self) {
-        self.settle();
-        if self.has_buffer {
-            self.stamp();
+    pub fn sync(&self) {
+        if !self.active.is_null() {
+            self.lane.mem().count(self.active).store(self.used(), Relaxed);
         }
         self.totals();
     }
@@ -219,17 +217,16 @@ impl<M: CoreMem> CoreLane<M> {
     pub fn flush<Q: QueueMem, C: Clock>(&mut self, mut port: Port<'_, Q, C>) {
         self.sync();
         let gated = if self.gate == NO_GATE { 0 } else { ENTRY_FLUSHED };
-        if !self.send_stash(&mut port, gated) || !self.has_buffer || self.used == 0 {
+        let used = self.used();
+        if !self.send_stash(&mut port, gated) || used == 0 {
             return;
         }
-        let buffer = DeviceAddr(self.lane.mem().current_ptr().load(Relaxed));
-        let entry = self.entry(buffer, self.lane.seq(), ENTRY_FLUSHED);
+        let entry = self.entry(self.active, self.lane.seq(), ENTRY_FLUSHED);
         if self.lane.publish(&mut port, &entry) {
-            self.before = self.before.wrapping_add(self.used);
-            self.used = 0;
-            self.has_buffer = false;
+            self.before = self.before.wrapping_add(used);
+            self.active = DeviceAddr::NULL;
+            self.granted = M::CAPACITY;
             self.left = 0;
-            self.granted = 0;
         }
     }
 }

@@ -177,6 +177,8 @@ impl<C> Swimlane<C> {
             // SAFETY: nothing else runs (the caller's contract). The queues point into the earlier launch's region.
             unsafe { (*thread.get()).queue = None };
         }
+        // SAFETY: as above. The orchestrator's lane is its own gate.
+        unsafe { *self.orch.get() = RecordLane::CLOSED };
     }
 
     fn misuse(&self) {
@@ -203,16 +205,51 @@ impl<C: Clock> Swimlane<C> {
         Port { queue, stall: unsafe { &(*self.launch.get()).stall }, clock: &self.clock }
     }
 
+    /// What a gate lets through: how many cores or threads.
+    #[inline(always)]
+    fn open(&self, gate: &AtomicU32) -> u32 {
+        // SAFETY: written by the init functions only, while nothing else runs; a plain load folds into the comparison.
+        unsafe { gate.as_ptr().read() }
+    }
+
+    /// The lanes of `core`.
+    ///
+    /// # Safety
+    /// `core` is below the table's size.
+    #[inline(always)]
+    unsafe fn core(&self, core: u32) -> *mut CoreState {
+        // SAFETY: in range (the caller's contract).
+        unsafe { self.cores.get_unchecked(core as usize) }.get()
+    }
+
+    /// The state of `thread`.
+    ///
+    /// # Safety
+    /// `thread` is below the table's size.
+    #[inline(always)]
+    unsafe fn thread(&self, thread: u32) -> *mut ThreadState {
+        // SAFETY: in range (the caller's contract).
+        unsafe { self.threads.get_unchecked(thread as usize) }.get()
+    }
+
     /// Before `token` is written to `core`'s dispatch register (level ≥ 1). Rotates the core's buffer when it is full.
     ///
     /// # Safety
     /// One caller per core and per thread at a time (see the type).
     #[inline]
     pub unsafe fn on_dispatch(&self, core: u32, thread: u32, token: u32) {
-        if core < self.core_cores.load(Relaxed) {
-            // SAFETY: in range, open, and the caller is the core's only one.
-            unsafe { (*self.cores[core as usize].get()).core.on_dispatch(token, || self.port(thread)) }
+        // SAFETY: what is open is in range, and the caller is the core's only one.
+        if core < self.open(&self.core_cores) && !unsafe { (*self.core(core)).core.dispatch() } {
+            // SAFETY: as above.
+            unsafe { self.dispatch_cold(core, thread, token) }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn dispatch_cold(&self, core: u32, thread: u32, token: u32) {
+        // SAFETY: open and in range, and the caller is the core's only one.
+        unsafe { (*self.core(core)).core.dispatch_cold(token, || self.port(thread)) }
     }
 
     /// On every matched ACK and FIN of `token` on `core` (level ≥ 1). Releases the buffer that waits for it.
@@ -221,10 +258,18 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per core and per thread at a time (see the type).
     #[inline]
     pub unsafe fn on_ack(&self, core: u32, thread: u32, token: u32) {
-        if core < self.core_cores.load(Relaxed) {
-            // SAFETY: in range, open, and the caller is the core's only one.
-            unsafe { (*self.cores[core as usize].get()).core.on_ack(token, || self.port(thread)) }
+        // SAFETY: what is open is in range, and the caller is the core's only one.
+        if core < self.open(&self.core_cores) && !unsafe { (*self.core(core)).core.ack(token) } {
+            // SAFETY: as above.
+            unsafe { self.ack_cold(core, thread) }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn ack_cold(&self, core: u32, thread: u32) {
+        // SAFETY: open and in range, and the caller is the core's only one.
+        unsafe { (*self.core(core)).core.ack_cold(self.port(thread)) }
     }
 
     /// Records that AICPU dispatched `token` to `core` at `dispatch` and saw it complete at `finish` (ticks; level ≥ 2).
@@ -234,12 +279,29 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per core and per thread at a time (see the type).
     #[inline]
     pub unsafe fn complete_task(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> bool {
-        if core >= self.task_cores.load(Relaxed) {
+        if core >= self.open(&self.task_cores) {
             return false;
         }
+        // SAFETY: what is open is in range, the caller is the core's only one, and a claimed slot is the lane's.
+        unsafe {
+            match (*self.core(core)).task.claim() {
+                Some(row) => {
+                    (&raw mut (*row).dispatch_time).write(dispatch);
+                    (&raw mut (*row).finish_time).write(finish);
+                    (&raw mut (*row).reg_task_id).write(token);
+                    true
+                }
+                None => self.complete_cold(core, thread, token, dispatch, finish),
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn complete_cold(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> bool {
         let record = TaskRecord { dispatch_time: dispatch, finish_time: finish, reg_task_id: token, _pad: [0; 3] };
-        // SAFETY: in range, open, and the caller is the core's only one.
-        unsafe { (*self.cores[core as usize].get()).task.push(record, || self.port(thread)) }
+        // SAFETY: open and in range, and the caller is the core's only one.
+        unsafe { (*self.core(core)).task.push_cold(record, || self.port(thread)) }
     }
 
     /// Records a scheduler phase of `thread` (level ≥ 3).
@@ -248,23 +310,19 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per thread at a time (see the type).
     #[inline]
     pub unsafe fn record_sched_phase(&self, thread: u32, phase: &SchedPhase) {
+        let record = SchedPhaseRecord {
+            start_time: phase.start,
+            end_time: phase.end,
+            loop_iter: phase.loop_iter,
+            kind: phase.kind as u32,
+            tasks_processed: phase.tasks,
+            phase_data: [phase.pop_hit, phase.pop_miss],
+            shared_depth_at_start: phase.depth_start,
+            shared_depth_at_end: phase.depth_end,
+            _pad: [0; 4],
+        };
         // SAFETY: passed on.
-        unsafe {
-            self.push_sched(
-                thread,
-                SchedPhaseRecord {
-                    start_time: phase.start,
-                    end_time: phase.end,
-                    loop_iter: phase.loop_iter,
-                    kind: phase.kind as u32,
-                    tasks_processed: phase.tasks,
-                    phase_data: [phase.pop_hit, phase.pop_miss],
-                    shared_depth_at_start: phase.depth_start,
-                    shared_depth_at_end: phase.depth_end,
-                    _pad: [0; 4],
-                },
-            )
-        }
+        unsafe { self.push_sched(thread, &record) }
     }
 
     /// Marks that a task without a kernel retired on `thread` at tick `at` (level ≥ 3).
@@ -273,7 +331,7 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per thread at a time (see the type).
     pub unsafe fn record_dummy_task(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
         // SAFETY: passed on.
-        unsafe { self.push_sched(thread, marker(SchedPhaseKind::DummyTask, at, at, loop_iter, task_id, 1)) }
+        unsafe { self.push_sched(thread, &marker(SchedPhaseKind::DummyTask, at, at, loop_iter, task_id, 1)) }
     }
 
     /// Marks that a task whose predicate was false retired on `thread` at tick `at` (level ≥ 3).
@@ -282,7 +340,7 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per thread at a time (see the type).
     pub unsafe fn record_predicated_skip(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
         // SAFETY: passed on.
-        unsafe { self.push_sched(thread, marker(SchedPhaseKind::PredicatedSkip, at, at, loop_iter, task_id, 1)) }
+        unsafe { self.push_sched(thread, &marker(SchedPhaseKind::PredicatedSkip, at, at, loop_iter, task_id, 1)) }
     }
 
     /// Records that `thread` made the `nodes` nodes of graph task `task_id` (ticks; level ≥ 3).
@@ -300,20 +358,52 @@ impl<C: Clock> Swimlane<C> {
     ) {
         // SAFETY: passed on.
         unsafe {
-            self.push_sched(thread, marker(SchedPhaseKind::GraphPrepare, start, end, loop_iter, task_id, nodes))
+            self.push_sched(thread, &marker(SchedPhaseKind::GraphPrepare, start, end, loop_iter, task_id, nodes))
         }
     }
 
     /// # Safety
     /// One caller per thread at a time.
-    #[inline]
-    unsafe fn push_sched(&self, thread: u32, record: SchedPhaseRecord) {
-        if thread < self.sched_threads.load(Relaxed) {
-            let state = self.threads[thread as usize].get();
-            // SAFETY: in range, open, one caller; the reference covers the phase lane alone, not the queue.
-            unsafe {
-                (*state).sched.push(record, || self.port(thread));
+    #[inline(always)]
+    unsafe fn push_sched(&self, thread: u32, record: &SchedPhaseRecord) {
+        if thread >= self.open(&self.sched_threads) {
+            return self.no_phase_lane(thread);
+        }
+        // SAFETY: what is open is in range, one caller, and a claimed slot is the lane's; the padding stays unwritten.
+        unsafe {
+            match (*self.thread(thread)).sched.claim() {
+                Some(row) => {
+                    (&raw mut (*row).start_time).write(record.start_time);
+                    (&raw mut (*row).end_time).write(record.end_time);
+                    (&raw mut (*row).loop_iter).write(record.loop_iter);
+                    (&raw mut (*row).kind).write(record.kind);
+                    (&raw mut (*row).tasks_processed).write(record.tasks_processed);
+                    (&raw mut (*row).phase_data).write(record.phase_data);
+                    (&raw mut (*row).shared_depth_at_start).write(record.shared_depth_at_start);
+                    (&raw mut (*row).shared_depth_at_end).write(record.shared_depth_at_end);
+                }
+                None => self.sched_cold(thread, record),
             }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn sched_cold(&self, thread: u32, record: &SchedPhaseRecord) {
+        // SAFETY: open and in range, one caller; the reference covers the phase lane alone, not the queue.
+        unsafe {
+            (*self.thread(thread)).sched.push_cold(*record, || self.port(thread));
+        }
+    }
+
+    /// Counts a thread number that no thread of the platform has. A thread without a lane is no mistake: its level or
+    /// its role leaves it without.
+    #[cold]
+    #[inline(never)]
+    fn no_phase_lane(&self, thread: u32) {
+        // SAFETY: only `init` writes the cell, while nothing else runs.
+        if self.level() >= Level::SchedPhases && thread >= unsafe { (*self.launch.get()).layout.queue.threads } {
+            self.misuse();
         }
     }
 
@@ -328,14 +418,31 @@ impl<C: Clock> Swimlane<C> {
     /// Called by the orchestrator thread only.
     #[inline]
     pub unsafe fn record_orch_phase(&self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
+        // SAFETY: only the orchestrator comes here; a closed lane claims nothing, and a claimed slot is the lane's.
+        unsafe {
+            match (*self.orch.get()).claim() {
+                Some(row) => {
+                    (&raw mut (*row).start_time).write(start);
+                    (&raw mut (*row).end_time).write(end);
+                    (&raw mut (*row).task_id).write(task_id);
+                    (&raw mut (*row).submit_idx).write(submit_idx);
+                }
+                None => self.orch_cold(start, end, task_id, submit_idx),
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn orch_cold(&self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
         let thread = self.orch_thread.load(Relaxed);
-        if self.orch_open.load(Relaxed) == 0 || thread == NO_THREAD {
+        if self.open(&self.orch_open) == 0 || thread == NO_THREAD {
             return;
         }
         let record = OrchPhaseRecord { start_time: start, end_time: end, task_id, submit_idx, _pad: 0 };
         // SAFETY: open, and only the orchestrator comes here.
         unsafe {
-            (*self.orch.get()).push(record, || self.port(thread));
+            (*self.orch.get()).push_cold(record, || self.port(thread));
         }
     }
 
@@ -371,6 +478,8 @@ impl<C: Clock> Swimlane<C> {
             let state = self.threads[thread as usize].get();
             // SAFETY: in range, open, one caller; the lane and the queue are apart.
             unsafe { (*state).sched.flush(self.port(thread)) }
+        } else {
+            self.no_phase_lane(thread);
         }
     }
 

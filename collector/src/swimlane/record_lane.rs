@@ -52,35 +52,34 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
         lane
     }
 
-    /// Records `record`; `false` when it had to be dropped.
+    /// The slot of the next record, which the caller writes; `None`: [`push_cold`](Self::push_cold) must take it.
+    ///
+    /// # Safety
+    /// The caller is the lane's only user.
+    #[inline(always)]
+    pub(super) unsafe fn claim(&mut self) -> Option<*mut R> {
+        let slot = self.next;
+        if core::ptr::eq(slot, self.last) {
+            return None;
+        }
+        // SAFETY: `next` differs from `last`, so there is an active buffer and `next` is one of its slots before the
+        // last one; the buffer is this lane's until it is published.
+        self.next = unsafe { slot.add(1) };
+        Some(slot)
+    }
+
+    /// Records what [`claim`](Self::claim) left: the last of a group, or the first after a buffer. `false`: dropped.
     ///
     /// # Safety
     /// The lane is open and its caller is its only user.
     #[inline(always)]
-    pub(super) unsafe fn push<'p, C: Clock + 'p>(
+    pub(super) unsafe fn push_cold<'p, C: Clock + 'p>(
         &mut self,
         record: R,
-        port: impl FnOnce() -> Port<'p, QueuePtr, C>,
+        port: impl Fn() -> Port<'p, QueuePtr, C>,
     ) -> bool {
-        let slot = self.next;
-        if core::ptr::eq(slot, self.last) {
-            return self.push_cold(record, port());
-        }
-        // SAFETY: `next` differs from `last`, so there is an active buffer and `next` is one of its slots before the
-        // last one; the buffer is this lane's until it is published.
-        unsafe {
-            slot.write(record);
-            self.next = slot.add(1);
-        }
-        true
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn push_cold<C: Clock>(&mut self, record: R, mut port: Port<'_, QueuePtr, C>) -> bool {
-        if self.next.is_null() && !self.reopen(&mut port) {
-            self.dropped = self.dropped.wrapping_add(1);
-            self.sync();
+        const { assert!(N.is_multiple_of(SYNC_EVERY)) };
+        if self.next.is_null() && !self.reopen(port()) {
             return false;
         }
         // SAFETY: the lane has an active buffer with room: `next` is one of its slots (a full one is closed below).
@@ -88,26 +87,41 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
             self.next.write(record);
             self.next = self.next.add(1);
         }
-        self.sync();
-        self.arm();
-        if self.used() == N {
-            self.send(&mut port, 0);
+        let used = self.used();
+        self.show(used as u32);
+        if used == N {
+            self.close(port());
+        } else if core::ptr::eq(self.next.wrapping_sub(1), self.last) {
+            self.last = self.last.wrapping_add(SYNC_EVERY);
         }
         true
     }
 
-    /// Publishes a full buffer that could not go before, then takes an empty one.
-    fn reopen<C: Clock>(&mut self, port: &mut Port<'_, QueuePtr, C>) -> bool {
-        if !self.base.is_null() && !self.send(port, 0) {
-            return false;
-        }
-        match self.lane.take(port) {
+    /// Publishes a full buffer that could not go before, then takes an empty one. `false`: a record is dropped.
+    #[cold]
+    #[inline(never)]
+    fn reopen<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) -> bool {
+        let gone = self.base.is_null() || self.send(&mut port);
+        match if gone { self.lane.take(&mut port) } else { None } {
             Some(buffer) => {
                 self.start(buffer);
                 true
             }
-            None => false,
+            None => {
+                self.dropped = self.dropped.wrapping_add(1);
+                self.sync();
+                false
+            }
         }
+    }
+
+    /// Publishes the buffer that has just become full; if it cannot go, it waits with its records.
+    #[cold]
+    #[inline(never)]
+    fn close<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) {
+        self.next = null_mut();
+        self.last = null();
+        self.send(&mut port);
     }
 
     fn start(&mut self, buffer: DeviceAddr) {
@@ -115,18 +129,7 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
         self.lane.activate(buffer, seq);
         self.base = PoolMem::<R, N>::records(buffer);
         self.next = self.base;
-        self.arm();
-    }
-
-    /// Points `last` at the end of the group that `next` is in. A full buffer has no next.
-    fn arm(&mut self) {
-        let used = self.used();
-        if used == N {
-            self.next = null_mut();
-            self.last = null();
-        } else {
-            self.last = self.base.wrapping_add((used + SYNC_EVERY).min(N) - 1);
-        }
+        self.last = self.base.wrapping_add(SYNC_EVERY - 1);
     }
 
     /// Records in the active buffer.
@@ -145,10 +148,10 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
     }
 
     /// Publishes the active buffer. On failure it stays, full or not, and so does its account.
-    fn send<C: Clock>(&mut self, port: &mut Port<'_, QueuePtr, C>, flags: u32) -> bool {
+    fn send<C: Clock>(&mut self, port: &mut Port<'_, QueuePtr, C>) -> bool {
         let used = self.used() as u32;
         let entry =
-            Entry { index: self.index, kind: self.kind, buffer: self.active(), seq: self.lane.seq(), flags };
+            Entry { index: self.index, kind: self.kind, buffer: self.active(), seq: self.lane.seq(), flags: 0 };
         if !self.lane.publish(port, &entry) {
             return false;
         }
@@ -161,21 +164,25 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
 
     /// Makes counts and totals visible.
     pub(super) fn sync(&self) {
-        let used = self.used() as u32;
+        self.show(self.used() as u32);
+        self.lane.mem().dropped().store(self.dropped, Relaxed);
+    }
+
+    #[inline(always)]
+    fn show(&self, used: u32) {
         let mem = self.lane.mem();
         if !self.base.is_null() {
             // The count covers whole records only: release, so that a host that recovers this buffer sees them.
             fence::publish(mem.count(self.active()), used);
         }
         mem.total().store(self.sent.wrapping_add(used).wrapping_add(self.dropped), Relaxed);
-        mem.dropped().store(self.dropped, Relaxed);
     }
 
     /// Publishes what there is. What cannot be published stays where the host finds it.
     pub(super) fn flush<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) {
         self.sync();
         if self.used() > 0 {
-            self.send(&mut port, 0);
+            self.send(&mut port);
         }
     }
 }

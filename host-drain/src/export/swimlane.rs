@@ -8,9 +8,12 @@ use super::host::HostOrchestration;
 use super::text::{Digits, Text};
 use crate::artifact::{ArtifactError, ArtifactFile, ArtifactInfo};
 use crate::records::{SchedRow, Stream, SwimlaneRecords};
-use dfx_collector::abi::swimlane::{CoreRecord, Level, OrchPhaseRecord, SchedPhaseKind};
+use dfx_collector::abi::swimlane::{CoreRecord, OrchPhaseRecord};
 use std::io::{self, Write};
 use std::path::Path;
+
+// The words of the artifact that are the ABI's: a reader needs no other crate for them.
+pub use dfx_collector::abi::swimlane::{Level, SchedPhaseKind};
 
 /// The artifact's name in the output directory.
 pub const FILE_NAME: &str = "chip_swimlane_records.json";
@@ -115,9 +118,17 @@ pub struct ExportCounts {
 }
 
 impl SwimlaneArtifact<'_> {
-    /// Writes the artifact as `dir/chip_swimlane_records.json`, complete or not at all.
-    pub fn write_to_dir(&self, dir: &Path) -> Result<(ArtifactInfo, ExportCounts), ArtifactError> {
+    /// Writes the artifact as `dir/chip_swimlane_records.json`, complete or not at all. `room` bounds its bytes, for
+    /// fault plans.
+    pub fn write_to_dir(
+        &self,
+        dir: &Path,
+        room: Option<u64>,
+    ) -> Result<(ArtifactInfo, ExportCounts), ArtifactError> {
         let mut file = ArtifactFile::create(dir.join(FILE_NAME))?;
+        if let Some(bytes) = room {
+            file.inject_full_after(bytes);
+        }
         match self.write(&mut file) {
             Ok(counts) => Ok((file.commit()?, counts)),
             Err(error) => Err(ArtifactError::from_io(file.path(), error)),

@@ -2,14 +2,15 @@
 //! virtual clock.
 //!
 //! Cores, scheduler threads, the orchestrator, the watchdog (and later the host's workers) are straight-line functions
-//! that take and wait for time only through [`Exec`]. [`threads`] runs each of them as an operating-system thread. A
-//! virtual clock runs them as coroutines of one thread, ordered by an event queue: every call of `spend`, `park`,
+//! that take and wait for time only through [`Exec`]. [`threads`] runs each of them as an operating-system thread.
+//! [`virtual_time`] runs them as coroutines of one thread, ordered by an event queue: every call of `spend`, `park`,
 //! `relax` is then a place where another actor may run.
 //!
 //! What an actor promises in return: no other way of waiting, no lock held across a call of `Exec` (or of a recorder,
 //! which may wait for the host), and every change that another actor waits for is stored *before* that actor is woken.
 
 pub mod threads;
+pub mod virtual_time;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,8 @@ pub enum Cost {
     CoreFinish,
     /// A kernel ran for its declared duration.
     Kernel(Duration),
+    /// A worker of the host was busy for so long.
+    Host(Duration),
     /// The orchestrator submitted a task.
     Submit {
         /// Its predecessors.
@@ -123,12 +126,20 @@ impl Actor {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The system refuses a thread; no actor has run.
-    #[error("cannot start the thread of {actor:?}: {source}; use fewer blocks (--blockdim) or raise the limit of processes")]
+    #[error(
+        "cannot start the thread of {actor:?}: {source}; use fewer blocks (--blockdim) or raise the limit of processes"
+    )]
     Spawn {
         /// Whose.
         actor: ActorId,
         /// Why.
         source: std::io::Error,
+    },
+    /// Every actor waits for another (virtual time).
+    #[error("all actors wait for one another: {actors:?}; this is a bug of the simulator")]
+    Stuck {
+        /// Who.
+        actors: Vec<ActorId>,
     },
     /// An executor runs once.
     #[error("this executor has already run its actors; make one per launch")]

@@ -4,10 +4,10 @@ use super::super::board::Payload;
 use super::super::queues::{Claim, lock};
 use super::super::record::AicpuRecorder;
 use super::super::shared::{SHAPES, queue_of};
-use super::Scheduler;
 use super::cores::{Core, Held};
+use super::{Scheduler, Stamp};
 use crate::exec::{ActorId, Cost};
-use crate::program::{AIC, SUBTASKS, Shape, SubmitId};
+use crate::program::{SUBTASKS, Shape, SubmitId};
 use dfx_collector::abi::swimlane::{Level, SchedPhaseKind};
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ const EARLY_BATCH: u32 = 8;
 #[derive(Default)]
 struct Pass {
     /// Set at the first pop that hit.
-    begun: Option<(u64, [i16; SHAPES])>,
+    begun: Option<Stamp>,
     written: u32,
 }
 
@@ -60,6 +60,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
         let mut next = 0;
         while next < self.places.len() && !self.dead {
             let room = (self.places.len() - next) as u32;
+            let depths = self.depths();
             let shared = self.shared;
             let Some(claim) = shared.ready[queue].claim(room, &shared.plan, &shared.states) else {
                 self.pop_miss += 1;
@@ -67,7 +68,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
             };
             self.pop_hit += 1;
             if pass.begun.is_none() {
-                pass.begun = Some(self.begin());
+                pass.begun = Some(self.begin_at(depths));
             }
             for block in claim.first_block..claim.first_block + claim.blocks {
                 pass.written += self.place(claim.unit, block, self.places[next]);
@@ -120,14 +121,13 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
     /// Writes block `block` of `unit` to `place`: a core, or the first core of a block for a MIX unit. Returns the register writes.
     pub(super) fn place(&mut self, unit: u32, block: u32, place: usize) -> u32 {
         let facts = self.shared.plan.unit(unit);
-        let subtasks = (0..SUBTASKS).filter(|subtask| facts.subtasks & 1 << subtask != 0);
         if facts.shape != Shape::Mix {
-            let subtask = subtasks.last().unwrap_or(AIC);
-            return self.write(place, Payload { unit, block, subtask: subtask as u8, gated: false });
+            let subtask = facts.subtasks.trailing_zeros() as u8;
+            return self.write(place, Payload { unit, block, subtask, gated: false });
         }
         self.cores.hold_block(place, facts.subtasks.count_ones());
         let mut written = 0;
-        for subtask in subtasks {
+        for subtask in (0..SUBTASKS).filter(|subtask| facts.subtasks & 1 << subtask != 0) {
             let payload = Payload { unit, block, subtask: subtask as u8, gated: false };
             written += self.write(place + subtask, payload);
         }
@@ -149,8 +149,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
             self.recorder.on_dispatch(id, token);
         }
         let dispatch = if self.level >= Level::AicpuTiming { self.exec.now_aicpu() } else { 0 };
-        let held =
-            Held { unit: payload.unit, token, dispatch, acknowledged: false, gated: payload.gated };
+        let held = Held { unit: payload.unit, token, dispatch, acknowledged: false, gated: payload.gated };
         self.cores.put(index, held);
         self.exec.spend(self.me, Cost::Dispatch);
         self.shared.board.registers(id).write(turn, payload, token);

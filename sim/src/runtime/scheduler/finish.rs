@@ -2,9 +2,8 @@
 
 use super::super::plan::Kind;
 use super::super::record::AicpuRecorder;
-use super::super::shared::SHAPES;
 use super::cores::Held;
-use super::{NO_DEPTHS, Scheduler, nanos};
+use super::{NO_DEPTHS, Scheduler, Stamp, nanos};
 use crate::exec::Cost;
 use dfx_collector::abi::swimlane::{Level, SchedPhaseKind};
 use dfx_collector::abi::token as abi_token;
@@ -14,7 +13,7 @@ use std::sync::atomic::Ordering;
 #[derive(Default)]
 struct Pass {
     /// Set at the first finish.
-    begun: Option<(u64, [i16; SHAPES])>,
+    begun: Option<Stamp>,
     finishes: u32,
     acknowledged: u32,
 }

@@ -28,6 +28,9 @@ const RELEASE_AT: u32 = 64;
 /// No depths: what is recorded for steps that do not touch the ready queues.
 const NO_DEPTHS: [i16; SHAPES] = [0; SHAPES];
 
+/// A time in ticks, and the depths of the ready queues then.
+type Stamp = (u64, [i16; SHAPES]);
+
 /// One scheduler thread.
 pub(super) struct Scheduler<'a, A> {
     shared: &'a Shared,
@@ -42,8 +45,8 @@ pub(super) struct Scheduler<'a, A> {
     /// Pops of ready queues since the last `dispatch` record.
     pop_hit: u32,
     pop_miss: u32,
-    /// End of the last step recorded in this iteration, where the next one begins.
-    last_end: Option<u64>,
+    /// End of the last step recorded in this iteration (and the depths then), where the next one begins.
+    last_end: Option<Stamp>,
     /// Units that have ended and are to be completed.
     ended: Vec<u32>,
     /// Tasks to be released, by ring.
@@ -236,30 +239,41 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
         self.level >= Level::SchedPhases
     }
 
-    /// Where a step begins that has just found its first work. Level ≥ 3 reads the clock, unless a step of this
+    /// The depths before a look at the ready queues, for [`begin_at`](Self::begin_at).
+    fn depths(&self) -> [i16; SHAPES] {
+        if self.recording_phases() { self.shared.depths() } else { NO_DEPTHS }
+    }
+
+    /// Where a step begins that has just found its first work.
+    fn begin(&mut self) -> Stamp {
+        let depths = self.depths();
+        self.begin_at(depths)
+    }
+
+    /// The same, with the depths as they were before it took that work. Level ≥ 3 reads the clock, unless a step of this
     /// iteration has just ended.
-    fn begin(&mut self) -> (u64, [i16; SHAPES]) {
-        if !self.recording_phases() {
-            return (0, NO_DEPTHS);
+    fn begin_at(&mut self, depths: [i16; SHAPES]) -> Stamp {
+        match self.last_end.take() {
+            Some(end) => end,
+            None if self.recording_phases() => (self.exec.now_aicpu(), depths),
+            None => (0, depths),
         }
-        let at = self.last_end.take().unwrap_or_else(|| self.exec.now_aicpu());
-        (at, self.shared.depths())
     }
 
     /// Records a step that ends now.
-    fn end(&mut self, kind: SchedPhaseKind, begun: (u64, [i16; SHAPES]), tasks: u32) {
+    fn end(&mut self, kind: SchedPhaseKind, begun: Stamp, tasks: u32) {
         if self.recording_phases() {
             let ended = (self.exec.now_aicpu(), self.shared.depths());
             self.record(kind, begun, ended, tasks);
-            self.last_end = Some(ended.0);
+            self.last_end = Some(ended);
         }
     }
 
     fn record(
         &mut self,
         kind: SchedPhaseKind,
-        (start, depth_start): (u64, [i16; SHAPES]),
-        (end, depth_end): (u64, [i16; SHAPES]),
+        (start, depth_start): Stamp,
+        (end, depth_end): Stamp,
         tasks: u32,
     ) {
         let (pop_hit, pop_miss) = match kind {

@@ -50,7 +50,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
         if self.recording_phases() {
             let end = self.exec.now_aicpu();
             self.record(SchedPhaseKind::Release, (begun, NO_DEPTHS), (end, NO_DEPTHS), tasks);
-            self.last_end = Some(end);
+            self.last_end = Some((end, self.shared.depths()));
         }
         true
     }
@@ -80,7 +80,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
             if self.recording_phases() {
                 let end = self.exec.now_aicpu();
                 self.recorder.graph_prepare(begun, end, self.iter, facts.task_id, facts.blocks);
-                self.last_end = Some(end);
+                self.last_end = Some((end, self.shared.depths()));
             }
             moved = true;
         }

@@ -70,11 +70,8 @@ fn the_host_gives_up_after_the_stream_sync_timeout() {
 
 #[test]
 fn an_orchestrator_that_waits_for_a_hung_window_ends_too() {
-    let limits = LaunchConfig {
-        scheduler_timeout: Duration::from_millis(100),
-        ring_window: 2,
-        ..hanging_at(3)
-    };
+    let limits =
+        LaunchConfig { scheduler_timeout: Duration::from_millis(100), ring_window: 2, ..hanging_at(3) };
     let (run, took) = timed(&chain(), &limits);
     assert!(took < SOON, "{took:?}");
     assert!(matches!(run.outcome.status, LaunchStatus::SchedulerHang { .. }), "{:?}", run.outcome.status);

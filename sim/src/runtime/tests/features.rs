@@ -103,7 +103,10 @@ fn a_second_task_is_pending_while_the_first_runs() {
     cores.sort_by_key(|row| row.token);
     rows.sort_by_key(|row| row.token);
     // A core acknowledges between its receive and its start.
-    assert!(cores[0].receive <= rows[1].dispatch && rows[1].dispatch < cores[0].end, "not written behind the first");
+    assert!(
+        cores[0].receive <= rows[1].dispatch && rows[1].dispatch < cores[0].end,
+        "not written behind the first"
+    );
     assert!(rows[2].dispatch >= cores[1].receive, "the third was written before the second was acknowledged");
 }
 

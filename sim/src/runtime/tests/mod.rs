@@ -3,6 +3,7 @@
 mod faults;
 mod features;
 mod levels;
+mod serial;
 mod support;
 
 use super::*;
@@ -28,7 +29,8 @@ fn random_sketch(seed: u64, tasks: u32, blockdim: u32) -> Sketch {
             sketch.end_scope();
             depth -= 1;
         }
-        let mut deps: Vec<u32> = (0..rng.random_range(0..4)).map(|_| rng.random_range(0..id.max(1))).collect();
+        let mut deps: Vec<u32> =
+            (0..rng.random_range(0..4)).map(|_| rng.random_range(0..id.max(1))).collect();
         deps.retain(|&dep| dep < id);
         deps.sort_unstable();
         deps.dedup();
@@ -152,15 +154,20 @@ fn what_cannot_run_is_refused_before_anything_starts() {
     let message = refuse(&cfg(2, 2), &wide);
     assert!(message.contains("submit 0") && message.contains("places for 4"), "{message}");
     assert!(refuse(&cfg(1, 2), &|s| _ = s.task(AIV_TASK, &[0])).contains("not before it"));
-    assert!(refuse(&cfg(1, 2), &|s| s.task(NO_KERNEL, &[]).nodes = vec![node(AIV_TASK, &[0])]).contains("node 0"));
-    assert!(refuse(&cfg(1, 2), &|s| s.task(AIV_TASK, &[]).kernels[1] = Some(KernelId(9))).contains("kernel 9"));
+    assert!(
+        refuse(&cfg(1, 2), &|s| s.task(NO_KERNEL, &[]).nodes = vec![node(AIV_TASK, &[0])]).contains("node 0")
+    );
+    assert!(
+        refuse(&cfg(1, 2), &|s| s.task(AIV_TASK, &[]).kernels[1] = Some(KernelId(9))).contains("kernel 9")
+    );
     assert!(refuse(&cfg(1, 2), &|s| s.task(AIV_TASK, &[]).block_num = 0).contains("block_num"));
 }
 
 #[test]
 #[ignore = "a measurement: run it alone, in release"]
 fn floods_and_chains_are_quick() {
-    for (name, tasks, chained) in [("flood", 65_536, false), ("chain", 1_000, true), ("chain", 20_000, true)] {
+    for (name, tasks, chained) in [("flood", 65_536, false), ("chain", 1_000, true), ("chain", 20_000, true)]
+    {
         let mut sketch = Sketch::new();
         sketch.program.kernels[0].run = Arc::new(|_| {});
         for id in 0..tasks {
@@ -176,7 +183,10 @@ fn floods_and_chains_are_quick() {
                 let memory = Arc::new(memory.expect("no buffers"));
                 let outcome = launch(&cfg, program, memory, &Notebook::new(level), exec).expect("launched");
                 assert_eq!(outcome.status, LaunchStatus::Completed);
-                println!("{name}:{tasks} {blockdim} blocks, {threads} threads, {level:?}: {:?}", begun.elapsed());
+                println!(
+                    "{name}:{tasks} {blockdim} blocks, {threads} threads, {level:?}: {:?}",
+                    begun.elapsed()
+                );
             }
         }
     }

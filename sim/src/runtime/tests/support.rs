@@ -231,10 +231,8 @@ impl Sketch {
     pub(super) fn task(&mut self, kernels: [bool; SUBTASKS], deps: &[u32]) -> &mut Submit {
         let id = SubmitId(self.submits);
         self.submits += 1;
-        let scalar = crate::program::Arg::Scalar(
-            u64::from(id.0),
-            dfx_collector::abi::tensor::DataType::Int32,
-        );
+        let scalar =
+            crate::program::Arg::Scalar(u64::from(id.0), dfx_collector::abi::tensor::DataType::Int32);
         self.program.ops.push(Op::Submit(Box::new(Submit {
             id,
             task_id: TaskIdRule::Next,
@@ -273,7 +271,8 @@ impl Sketch {
         let recorder = Notebook::new(level);
         let cfg = LaunchConfig { keep_edges: true, ..cfg.clone() };
         lock(&self.ran).clear();
-        let outcome = launch(&cfg, Arc::clone(&program), Arc::new(memory), &recorder, exec).expect("launched");
+        let outcome =
+            launch(&cfg, Arc::clone(&program), Arc::new(memory), &recorder, exec).expect("launched");
         let notes = std::mem::take(&mut *lock(&recorder.notes));
         let reads = (core_ticks.reads.load(Ordering::Relaxed), aicpu_ticks.reads.load(Ordering::Relaxed));
         Run { outcome, notes, reads, ran: std::mem::take(&mut *lock(&self.ran)), program, level }
