@@ -37,4 +37,4 @@ pub mod workers;
 
 pub use config::{Backpressure, Board, ConfigError, DfxConfig, PoolSizes, Timeouts, TransportKind};
 pub use target::{BackendType, ExecutionMode, Target};
-pub use session::{DeviceEnd, Drive, ExportError, Session, SessionError, SessionSpec};
+pub use session::{DeviceEnd, Drive, ExportError, Session, SessionError, SessionSpec, Stepper};

@@ -25,7 +25,8 @@ use crossbeam_queue::SegQueue;
 use dfx_collector::abi::swimlane::Level;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a session is made for.
@@ -45,7 +46,7 @@ pub struct SessionSpec {
 pub enum Drive {
     /// On the session's own threads.
     Threads,
-    /// Nowhere: the caller calls [`Session::step_service`] and [`Session::step_collect`].
+    /// Wherever the caller calls [`Stepper::step`].
     Stepped,
 }
 
@@ -110,6 +111,8 @@ struct Engine {
     kept: AtomicU64,
     region: SwimlaneRegion,
     points: Points,
+    /// Whether a caller's step panicked.
+    dead: AtomicBool,
 }
 
 /// Locks; a worker that panicked while it held the lock left data that is still the best there is.
@@ -135,6 +138,35 @@ impl Engine {
         }
         self.kept.fetch_add(u64::from(taken), Ordering::Relaxed);
         taken
+    }
+}
+
+/// A session's host steps, for whoever drives them ([`Drive::Stepped`]).
+#[derive(Clone)]
+pub struct Stepper(Option<Arc<Engine>>);
+
+impl std::fmt::Debug for Stepper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stepper")
+    }
+}
+
+impl Stepper {
+    /// One step of draining, refilling and gate-tending, and one of keeping what was delivered. Returns how much there was
+    /// to do; `None` once a step has panicked: the host is dead, and the session will say so.
+    pub fn step(&self) -> Option<u32> {
+        let Some(engine) = &self.0 else { return Some(0) };
+        if engine.dead.load(Ordering::Relaxed) {
+            return None;
+        }
+        let step = catch_unwind(AssertUnwindSafe(|| engine.step_service() + engine.step_collect()));
+        engine.dead.store(step.is_err(), Ordering::Relaxed);
+        step.ok()
+    }
+
+    /// Buffers kept so far.
+    pub fn progress(&self) -> u64 {
+        self.0.as_ref().map_or(0, |engine| engine.kept.load(Ordering::Relaxed))
     }
 }
 
@@ -193,6 +225,7 @@ impl Session {
                     kept: AtomicU64::new(0),
                     region,
                     points,
+                    dead: AtomicBool::new(false),
                 }))
             }
         };
@@ -263,19 +296,9 @@ impl Session {
         Ok(())
     }
 
-    /// One step of draining, refilling and gate-tending ([`Drive::Stepped`]). Returns how much there was to do.
-    pub fn step_service(&self) -> u32 {
-        self.engine.as_ref().map_or(0, |engine| engine.step_service())
-    }
-
-    /// One step of keeping what was delivered ([`Drive::Stepped`]). Returns how much there was to do.
-    pub fn step_collect(&self) -> u32 {
-        self.engine.as_ref().map_or(0, |engine| engine.step_collect())
-    }
-
-    /// Buffers kept so far.
-    pub fn progress(&self) -> u64 {
-        self.engine.as_ref().map_or(0, |engine| engine.kept.load(Ordering::Relaxed))
+    /// The session's steps, for a caller that drives them.
+    pub fn stepper(&self) -> Stepper {
+        Stepper(self.engine.clone())
     }
 
     /// Stops draining, once the device is at rest, and takes everything that it published.
@@ -288,6 +311,9 @@ impl Session {
             self.panicked = workers.stop();
         }
         if let Some(engine) = &self.engine {
+            if engine.dead.load(Ordering::Relaxed) {
+                self.panicked.push("service");
+            }
             // At rest: two idle steps in a row mean empty queues, unless a transfer keeps failing, which is bounded.
             let mut idle = 0;
             while idle < crate::drain::ATTEMPTS + 1 {

@@ -4,10 +4,10 @@
 //! The collectors' contract is one caller per core and per thread number; here it holds because each AICPU actor owns its
 //! one [`AicpuHooks`], each core its one [`CoreHooks`], and a core belongs to one scheduler for the whole launch.
 
-use crate::exec::{ActorId, Exec};
+use crate::exec::Exec;
 use crate::faults::FaultPlan;
 use crate::faults::device::DeviceFaults;
-use crate::runtime::{AicpuRecorder, CoreRecorder as RuntimeCoreRecorder, Recorder, SchedPhase};
+use crate::runtime::{AicpuRecorder, CoreRecorder as RuntimeCoreRecorder, Probe, Recorder, SchedPhase, Vanished};
 use dfx_collector::abi::swimlane::Level;
 use dfx_collector::abi::{DeviceAddr, Geometry};
 use dfx_collector::clock::{Clock, Publish};
@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// The executor's counter as the collectors read it.
 struct ExecClock {
     exec: Arc<dyn Exec>,
+    launch: Probe,
     faults: DeviceFaults,
 }
 
@@ -27,7 +28,11 @@ impl Clock for ExecClock {
         self.exec.now_aicpu()
     }
     fn relax(&self) {
-        self.exec.relax(ActorId::Watchdog);
+        self.exec.relax();
+        if self.launch.killed() {
+            // A killed thread vanishes where it stands, in the middle of the collector's wait.
+            std::panic::resume_unwind(Box::new(Vanished));
+        }
     }
     fn publish(&self, entry: &mut Entry) -> Publish {
         self.faults.publish(entry)
@@ -50,6 +55,7 @@ impl Hooks {
     /// launch begins at tick `launch_start`.
     pub fn new(
         exec: Arc<dyn Exec>,
+        launch: Probe,
         geometry: &'static Geometry,
         level: Level,
         region: Option<SwimlaneRegion>,
@@ -60,7 +66,7 @@ impl Hooks {
     ) -> Arc<Self> {
         let level = if region.is_some() { level } else { Level::Disabled };
         Arc::new(Hooks {
-            swimlane: Swimlane::new(ExecClock { exec, faults: DeviceFaults::new(faults) }),
+            swimlane: Swimlane::new(ExecClock { exec, launch, faults: DeviceFaults::new(faults) }),
             level,
             region,
             geometry,

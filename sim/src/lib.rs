@@ -9,6 +9,7 @@
 
 pub mod builder;
 pub mod device;
+mod drive;
 pub mod exec;
 pub mod fanin;
 pub mod faults;

@@ -3,16 +3,15 @@
 //! The order is that of a real runtime's host (configure, arm, launch, wait, stop, reconcile, export, release); what goes
 //! wrong on the way leaves what was collected, and a `run.json` that says what is missing.
 
-use crate::device::SimDevice;
-use crate::exec::Exec;
+use crate::drive::Drive;
+pub use crate::drive::{ClockKind, Clocks, HostPace, Rig};
 use crate::faults::FaultPlan;
 use crate::faults::host::{FaultyTransport, HostFaults};
 use crate::faults::memory::FaultyMemory;
-use crate::exec::threads::{ScaledCounter, ThreadsExec, TickSource};
 use crate::hooks::Hooks;
 use crate::memory::{HeapAlloc, ProgramMemory};
 use crate::program::Program;
-use crate::runtime::{Faults, Launch, LaunchConfig, LaunchError, LaunchOutcome, LaunchStatus, Recorder};
+use crate::runtime::{Launch, LaunchConfig, LaunchError, LaunchOutcome, LaunchStatus};
 use crate::workloads::{self, WorkloadError, WorkloadOptions};
 use dfx_collector::abi::REVISION;
 use dfx_host_drain::artifact::{ArtifactError, OutputDirError, prepare_output_dir};
@@ -21,12 +20,11 @@ use dfx_host_drain::report::{Half, Pass, Peer, Reason, RunReport, SCHEMA};
 use dfx_host_drain::target::ExecutionMode;
 use dfx_host_drain::testpoint::Points;
 use dfx_host_drain::{
-    Board, DeviceEnd, DfxConfig, Drive, ExportError, Session, SessionError, SessionSpec, Target,
+    Board, DeviceEnd, DfxConfig, Drive as Workers, ExportError, Session, SessionError, SessionSpec, Target,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -52,6 +50,8 @@ pub struct RunRequest {
     pub work_dir: PathBuf,
     /// Whether real-time runs make kernels last their declared duration; `None`: as the workload is meant.
     pub pace: Option<bool>,
+    /// Real threads, or virtual time.
+    pub clock: ClockKind,
     /// What goes wrong on purpose.
     pub faults: FaultPlan,
 }
@@ -68,6 +68,7 @@ impl RunRequest {
             aicpu_threads: None,
             work_dir: work_dir.into(),
             pace: None,
+            clock: ClockKind::default(),
             faults: FaultPlan::default(),
         }
     }
@@ -122,6 +123,8 @@ pub struct RunOutcome {
     pub core_rows: u64,
     /// What the workload's own check found wrong.
     pub wrong_results: Option<String>,
+    /// Whether the workload checks its results.
+    pub checked: bool,
     /// An artifact that could not be written.
     pub export_error: Option<ExportError>,
     /// Registrations, mappings and allocations that the session did not give back.
@@ -148,61 +151,6 @@ pub struct Progress {
     pub buffers: u64,
 }
 
-/// Where the three sides of a run read the platform's counter.
-#[derive(Clone)]
-pub struct Clocks {
-    /// The host, once, at the launch.
-    pub host: Arc<dyn TickSource>,
-    /// The cores.
-    pub cores: Arc<dyn TickSource>,
-    /// The AICPU threads.
-    pub aicpus: Arc<dyn TickSource>,
-}
-
-impl Clocks {
-    /// One counter for all.
-    pub fn one(ticks: Arc<dyn TickSource>) -> Self {
-        Clocks { host: Arc::clone(&ticks), cores: Arc::clone(&ticks), aicpus: ticks }
-    }
-}
-
-/// How eagerly the host works while the device runs. What it left is taken at the end, whatever this says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum HostPace {
-    /// On the session's own threads, as fast as they can.
-    #[default]
-    Threads,
-    /// One step so often: a slow host.
-    Every(Duration),
-    /// Not at all: a dead host.
-    Never,
-}
-
-/// What a run runs on; tests bring their own.
-#[derive(Clone)]
-pub struct Rig {
-    /// The counter.
-    pub clocks: Clocks,
-    /// The diagnostics' memory.
-    pub device: Arc<SimDevice>,
-    /// The host's speed.
-    pub pace: HostPace,
-    /// What goes wrong on purpose.
-    pub faults: Faults,
-}
-
-impl Rig {
-    /// The real clock, memory of its own, an eager host, no faults.
-    pub fn new(target: Target) -> Self {
-        Rig {
-            clocks: Clocks::one(Arc::new(ScaledCounter::new(target.geometry().clock_hz))),
-            device: Arc::default(),
-            pace: HostPace::default(),
-            faults: Faults::default(),
-        }
-    }
-}
-
 /// Runs `request`; `watch` is called about ten times a second while the device runs.
 ///
 /// # Errors
@@ -224,8 +172,6 @@ pub fn run_program(
     rig: &Rig,
     watch: &(dyn Fn(Progress) + Sync),
 ) -> Result<RunOutcome, RunFailure> {
-    let begun = Instant::now();
-    let started_at = OffsetDateTime::now_utc();
     let board = board(request)?;
     let program = Arc::new(program);
 
@@ -246,7 +192,8 @@ pub fn run_program(
         memory: Arc::new(FaultyMemory::new(device.clone(), plan)),
         transport: request.target.transport(),
     };
-    let points = HostFaults::new(plan, Arc::clone(&armed), Box::new(std::thread::sleep));
+    let drive = Drive::new(request.clock, request.target.geometry().clock_hz, clocks);
+    let points = HostFaults::new(plan, Arc::clone(&armed), drive.sleeper());
     let mut session = Session::configure_with(
         spec,
         |transport| Arc::new(FaultyTransport::new(transport, plan, Arc::clone(&armed))),
@@ -255,37 +202,21 @@ pub fn run_program(
     if let Some(level) = plan.level_mismatch() {
         session.overwrite_level(level)?;
     }
-    if let Some(after) = plan.kill() {
-        kill_after(after);
-    }
     armed.store(true, Ordering::Relaxed);
-    session.start(if *pace == HostPace::Threads { Drive::Threads } else { Drive::Stepped })?;
-
-    let outcome = {
-        let launch_start = if request.config.any() { clocks.host.ticks() } else { 0 };
-        let sides = ThreadsExec::with_sides(Arc::clone(&clocks.cores), Arc::clone(&clocks.aicpus));
-        let exec: Arc<dyn Exec> = Arc::new(sides);
-        let hooks = Hooks::new(
-            Arc::clone(&exec),
-            board.geometry(),
-            request.config.chip_swimlane,
-            session.swimlane_region(),
-            board.cores(),
-            board.aicpu_threads,
-            launch_start,
-            plan,
-        );
-        let look = || watch(Progress { buffers: session.progress() });
-        let step = || {
-            session.step_service();
-            session.step_collect();
-        };
-        let mut chores: Vec<(Duration, &(dyn Fn() + Sync))> = vec![(Duration::from_millis(100), &look)];
-        if let HostPace::Every(pause) = *pace {
-            chores.push((pause, &step));
-        }
-        execute(&launch, &hooks, exec, &chores)?
-    };
+    let own_threads = *pace == HostPace::Threads && request.clock == ClockKind::Threads;
+    session.start(if own_threads { Workers::Threads } else { Workers::Stepped })?;
+    let hooks = Hooks::new(
+        drive.exec(),
+        launch.probe(),
+        board.geometry(),
+        request.config.chip_swimlane,
+        session.swimlane_region(),
+        board.cores(),
+        board.aicpu_threads,
+        if request.config.any() { drive.launch_start(clocks) } else { 0 },
+        plan,
+    );
+    let outcome = drive.execute(&launch, &hooks, &session.stepper(), *pace, plan.kill(), watch)?;
 
     let end = match outcome.status {
         LaunchStatus::Completed => DeviceEnd::Completed,
@@ -320,7 +251,7 @@ pub fn run_program(
         passes: vec![Pass { kind: "single".into(), exit: Some(exit), why: describe(&outcome.status) }],
         levels: session.levels(),
         workload: request.workload.clone(),
-        started_at: started_at.format(&Rfc3339).unwrap_or_default(),
+        started_at: drive.started_at().format(&Rfc3339).unwrap_or_default(),
         wall_ns: 0,
         op_wall_ns: outcome.device_ns,
         killed: outcome.killed,
@@ -337,7 +268,7 @@ pub fn run_program(
         LaunchStatus::Completed => memory.verify(&program).err(),
         _ => None,
     };
-    report.wall_ns = begun.elapsed().as_nanos() as u64;
+    report.wall_ns = drive.wall_ns();
     if let Some(dir) = &dir {
         report.write_to_dir(dir).map_err(RunFailure::Report)?;
     }
@@ -348,6 +279,7 @@ pub fn run_program(
         core_rows: program.submits().map(|submit| submit.core_rows()).sum(),
         launch: outcome,
         wrong_results,
+        checked: program.verify.is_some(),
         export_error,
         leaked: device.live_allocations() + device.live_registrations() as usize,
     })
@@ -394,43 +326,6 @@ fn launch_config(request: &RunRequest, board: &Board) -> LaunchConfig {
         stream_sync_timeout: timeouts.stream_sync,
         ..LaunchConfig::default()
     }
-}
-
-/// Runs the launch's actors, and meanwhile each of `chores` on a thread of its own, so often.
-fn execute<R: Recorder>(
-    launch: &Launch,
-    recorder: &Arc<R>,
-    exec: Arc<dyn Exec>,
-    chores: &[(Duration, &(dyn Fn() + Sync))],
-) -> Result<LaunchOutcome, LaunchError> {
-    use std::sync::mpsc::{RecvTimeoutError, channel};
-    let begun = exec.nanos();
-    std::thread::scope(|scope| {
-        let stops: Vec<_> = chores
-            .iter()
-            .map(|&(pause, chore)| {
-                let (stop, stopped) = channel::<()>();
-                scope.spawn(move || {
-                    while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                        chore();
-                    }
-                });
-                stop
-            })
-            .collect();
-        let outcome = Arc::clone(&exec).run(launch.actors(recorder));
-        drop(stops);
-        outcome
-    })?;
-    Ok(launch.outcome(begun))
-}
-
-/// Kills this process, as the operator's `kill -9` would, after `time`.
-fn kill_after(time: Duration) {
-    std::thread::spawn(move || {
-        std::thread::sleep(time);
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-    });
 }
 
 /// How a launch ended, in words.

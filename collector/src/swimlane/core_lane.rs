@@ -83,8 +83,7 @@ impl<M: CoreMem> CoreLane<M> {
         self.left = 0;
     }
 
-    /// Before a token is written to the core's dispatch register. `false`: [`dispatch_cold`](Self::dispatch_cold) must
-    /// see to it.
+    /// Before a token is written to the core's dispatch register. `false`: [`grant`](Self::grant) must see to it.
     ///
     /// # Safety
     /// The caller is the lane's only user.
@@ -99,18 +98,15 @@ impl<M: CoreMem> CoreLane<M> {
         }
     }
 
-    /// What [`dispatch`](Self::dispatch) left, for `token`: the first of a group, the boundary, or a drop.
+    /// What [`dispatch`](Self::dispatch) left: the first of a group. `false`: there is no room in the active buffer,
+    /// [`rotate`](Self::rotate) must find some, and then this again.
     ///
     /// # Safety
     /// The lane is open and its caller is its only user.
     #[inline(always)]
-    pub unsafe fn dispatch_cold<'p, Q: QueueMem + 'p, C: Clock + 'p>(
-        &mut self,
-        token: u32,
-        port: impl FnOnce() -> Port<'p, Q, C>,
-    ) {
-        if self.granted == M::CAPACITY && !self.rotate(token, port()) {
-            return;
+    pub unsafe fn grant(&mut self) -> bool {
+        if self.granted == M::CAPACITY {
+            return false;
         }
         // The count says which slots the core was told to use.
         self.lane.mem().count(self.active).store(self.granted + 1, Relaxed);
@@ -121,6 +117,7 @@ impl<M: CoreMem> CoreLane<M> {
         };
         self.granted += group;
         self.left = group - 1;
+        true
     }
 
     /// When the core's condition register shows `token` acknowledged or finished. `false`:
@@ -149,9 +146,10 @@ impl<M: CoreMem> CoreLane<M> {
 
     /// Stashes the full buffer behind the boundary `token` and activates an empty one. `false`: `token` is dropped; the
     /// core finds no slot for it either, because both sides count the same slots.
-    #[cold]
-    #[inline(never)]
-    fn rotate<Q: QueueMem, C: Clock>(&mut self, token: u32, mut port: Port<'_, Q, C>) -> bool {
+    ///
+    /// # Safety
+    /// The lane is open and its caller is its only user; [`grant`](Self::grant) said `false`.
+    pub unsafe fn rotate<Q: QueueMem, C: Clock>(&mut self, token: u32, mut port: Port<'_, Q, C>) -> bool {
         // A stash from 1024 dispatches ago has passed its gate long since (at most one dispatch is unacknowledged); it
         // is still here only if its publication failed, or nobody reports ACKs.
         let gone = self.send_stash(&mut port, 0);

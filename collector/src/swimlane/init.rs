@@ -129,7 +129,7 @@ impl<C: Clock> Swimlane<C> {
                     word::<BackpressureHeader>(base, layout.queue.backpressure),
                 );
                 *self.threads[thread as usize].get() =
-                    ThreadState { queue: Some(ReadyQueue::new(queue)), sched: RecordLane::CLOSED };
+                    ThreadState { queue: Some(ReadyQueue::new(queue)), ..ThreadState::IDLE };
             }
         }
         for core in 0..cores {

@@ -58,6 +58,26 @@ struct CoreState {
 struct ThreadState {
     queue: Option<ReadyQueue<QueuePtr>>,
     sched: RecordLane<SchedPhaseRecord, PHASE_RECORDS>,
+    /// A phase that found no buffer, on its way to the cold path.
+    dry: SchedPhaseRecord,
+}
+
+impl ThreadState {
+    const IDLE: Self = ThreadState {
+        queue: None,
+        sched: RecordLane::CLOSED,
+        dry: SchedPhaseRecord {
+            start_time: 0,
+            end_time: 0,
+            loop_iter: 0,
+            kind: 0,
+            tasks_processed: 0,
+            phase_data: [0; 2],
+            shared_depth_at_start: [0; QUEUE_SHAPES],
+            shared_depth_at_end: [0; QUEUE_SHAPES],
+            _pad: [0; 4],
+        },
+    };
 }
 
 type OrchLane = RecordLane<OrchPhaseRecord, PHASE_RECORDS>;
@@ -143,7 +163,7 @@ impl<C> Swimlane<C> {
             level: AtomicU32::new(0),
             misused: AtomicU32::new(0),
             cores: [const { UnsafeCell::new(CoreState { task: RecordLane::CLOSED, core: CoreLane::CLOSED }) }; MAX_CORES],
-            threads: [const { UnsafeCell::new(ThreadState { queue: None, sched: RecordLane::CLOSED }) }; MAX_THREADS],
+            threads: [const { UnsafeCell::new(ThreadState::IDLE) }; MAX_THREADS],
             orch: UnsafeCell::new(RecordLane::CLOSED),
             launch: UnsafeCell::new(Launch {
                 layout: SwimlaneLayout::of(crate::abi::Platform::A2a3, 0),
@@ -156,6 +176,12 @@ impl<C> Swimlane<C> {
     /// The level in force: what the last init read, 0 before and after [`reset`](Self::reset).
     pub fn level(&self) -> Level {
         Level::from_raw(self.level.load(Relaxed)).unwrap_or_default()
+    }
+
+    /// Whether anything is recorded: the test that a runtime makes before it calls.
+    #[inline(always)]
+    pub fn enabled(&self) -> bool {
+        self.open(&self.core_cores) != 0
     }
 
     /// Calls with a core or thread number out of range since the last init.
@@ -181,6 +207,13 @@ impl<C> Swimlane<C> {
         unsafe { *self.orch.get() = RecordLane::CLOSED };
     }
 
+    /// What a gate lets through: how many cores or threads.
+    #[inline(always)]
+    fn open(&self, gate: &AtomicU32) -> u32 {
+        // SAFETY: written by the init functions only, while nothing else runs; a plain load folds into the comparison.
+        unsafe { gate.as_ptr().read() }
+    }
+
     fn misuse(&self) {
         self.misused.store(self.misused.load(Relaxed).saturating_add(1), Relaxed);
     }
@@ -203,13 +236,6 @@ impl<C: Clock> Swimlane<C> {
         }
         // SAFETY: `launch` is written only by `init`, while nothing else runs.
         Port { queue, stall: unsafe { &(*self.launch.get()).stall }, clock: &self.clock }
-    }
-
-    /// What a gate lets through: how many cores or threads.
-    #[inline(always)]
-    fn open(&self, gate: &AtomicU32) -> u32 {
-        // SAFETY: written by the init functions only, while nothing else runs; a plain load folds into the comparison.
-        unsafe { gate.as_ptr().read() }
     }
 
     /// The lanes of `core`.
@@ -241,15 +267,33 @@ impl<C: Clock> Swimlane<C> {
         // SAFETY: what is open is in range, and the caller is the core's only one.
         if core < self.open(&self.core_cores) && !unsafe { (*self.core(core)).core.dispatch() } {
             // SAFETY: as above.
-            unsafe { self.dispatch_cold(core, thread, token) }
+            unsafe { Self::dispatch_group(core, thread, token, self) }
+        }
+    }
+
+    // The cold paths take the arguments of the hot ones in their places, and `self` last, so that a call through a
+    // static collector is a jump.
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn dispatch_group(core: u32, thread: u32, token: u32, this: &Self) {
+        // SAFETY: open and in range, and the caller is the core's only one.
+        if !unsafe { (*this.core(core)).core.grant() } {
+            // SAFETY: as above.
+            unsafe { Self::dispatch_boundary(core, thread, token, this) }
         }
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn dispatch_cold(&self, core: u32, thread: u32, token: u32) {
+    unsafe fn dispatch_boundary(core: u32, thread: u32, token: u32, this: &Self) {
         // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe { (*self.core(core)).core.dispatch_cold(token, || self.port(thread)) }
+        unsafe {
+            let lane = &mut (*this.core(core)).core;
+            if lane.rotate(token, this.port(thread)) {
+                lane.grant();
+            }
+        }
     }
 
     /// On every matched ACK and FIN of `token` on `core` (level ≥ 1). Releases the buffer that waits for it.
@@ -261,15 +305,15 @@ impl<C: Clock> Swimlane<C> {
         // SAFETY: what is open is in range, and the caller is the core's only one.
         if core < self.open(&self.core_cores) && !unsafe { (*self.core(core)).core.ack(token) } {
             // SAFETY: as above.
-            unsafe { self.ack_cold(core, thread) }
+            unsafe { Self::ack_gate(core, thread, self) }
         }
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn ack_cold(&self, core: u32, thread: u32) {
+    unsafe fn ack_gate(core: u32, thread: u32, this: &Self) {
         // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe { (*self.core(core)).core.ack_cold(self.port(thread)) }
+        unsafe { (*this.core(core)).core.ack_cold(this.port(thread)) }
     }
 
     /// Records that AICPU dispatched `token` to `core` at `dispatch` and saw it complete at `finish` (ticks; level ≥ 2).
@@ -279,29 +323,66 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per core and per thread at a time (see the type).
     #[inline]
     pub unsafe fn complete_task(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> bool {
+        // SAFETY: passed on.
+        unsafe { self.complete_task_status(core, thread, token, dispatch, finish) == 0 }
+    }
+
+    /// [`complete_task`](Self::complete_task) with the answer of the C symbol: 0, or -1 when it was not recorded.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn complete_task_status(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> i32 {
         if core >= self.open(&self.task_cores) {
-            return false;
+            return -1;
         }
-        // SAFETY: what is open is in range, the caller is the core's only one, and a claimed slot is the lane's.
+        // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's; the padding
+        // stays unwritten.
         unsafe {
-            match (*self.core(core)).task.claim() {
-                Some(row) => {
-                    (&raw mut (*row).dispatch_time).write(dispatch);
-                    (&raw mut (*row).finish_time).write(finish);
-                    (&raw mut (*row).reg_task_id).write(token);
-                    true
-                }
-                None => self.complete_cold(core, thread, token, dispatch, finish),
+            let lane = &raw mut (*self.core(core)).task;
+            let row = (*lane).next();
+            if row.is_null() {
+                return Self::task_first(core, thread, token, dispatch, finish, self);
+            }
+            (&raw mut (*row).dispatch_time).write(dispatch);
+            (&raw mut (*row).finish_time).write(finish);
+            (&raw mut (*row).reg_task_id).write(token);
+            if (*lane).advance(row) {
+                return Self::task_group(core, thread, self);
+            }
+        }
+        0
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn task_first(core: u32, thread: u32, token: u32, dispatch: u64, finish: u64, this: &Self) -> i32 {
+        // SAFETY: open and in range, and the caller is the core's only one.
+        unsafe {
+            match (*this.core(core)).task.reopen(this.port(thread)) {
+                true => this.complete_task_status(core, thread, token, dispatch, finish),
+                false => -1,
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn complete_cold(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> bool {
-        let record = TaskRecord { dispatch_time: dispatch, finish_time: finish, reg_task_id: token, _pad: [0; 3] };
-        // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe { (*self.core(core)).task.push_cold(record, || self.port(thread)) }
+    unsafe fn task_group(core: u32, thread: u32, this: &Self) -> i32 {
+        // SAFETY: as above.
+        if unsafe { (*this.core(core)).task.group() } {
+            // SAFETY: as above.
+            return unsafe { Self::task_close(core, thread, this) };
+        }
+        0
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn task_close(core: u32, thread: u32, this: &Self) -> i32 {
+        // SAFETY: as above.
+        unsafe { (*this.core(core)).task.close(this.port(thread)) };
+        0
     }
 
     /// Records a scheduler phase of `thread` (level ≥ 3).
@@ -310,19 +391,33 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per thread at a time (see the type).
     #[inline]
     pub unsafe fn record_sched_phase(&self, thread: u32, phase: &SchedPhase) {
-        let record = SchedPhaseRecord {
-            start_time: phase.start,
-            end_time: phase.end,
-            loop_iter: phase.loop_iter,
-            kind: phase.kind as u32,
-            tasks_processed: phase.tasks,
-            phase_data: [phase.pop_hit, phase.pop_miss],
-            shared_depth_at_start: phase.depth_start,
-            shared_depth_at_end: phase.depth_end,
-            _pad: [0; 4],
+        // SAFETY: passed on.
+        unsafe { self.record_sched_phase_with(thread, || *phase) }
+    }
+
+    /// [`record_sched_phase`](Self::record_sched_phase) for a caller that has yet to put the phase together: it is asked
+    /// for only when it will be recorded.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn record_sched_phase_with(&self, thread: u32, phase: impl FnOnce() -> SchedPhase) {
+        let record = || {
+            let phase = phase();
+            SchedPhaseRecord {
+                start_time: phase.start,
+                end_time: phase.end,
+                loop_iter: phase.loop_iter,
+                kind: phase.kind as u32,
+                tasks_processed: phase.tasks,
+                phase_data: [phase.pop_hit, phase.pop_miss],
+                shared_depth_at_start: phase.depth_start,
+                shared_depth_at_end: phase.depth_end,
+                _pad: [0; 4],
+            }
         };
         // SAFETY: passed on.
-        unsafe { self.push_sched(thread, &record) }
+        unsafe { self.push_sched(thread, record) }
     }
 
     /// Marks that a task without a kernel retired on `thread` at tick `at` (level ≥ 3).
@@ -331,7 +426,7 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per thread at a time (see the type).
     pub unsafe fn record_dummy_task(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
         // SAFETY: passed on.
-        unsafe { self.push_sched(thread, &marker(SchedPhaseKind::DummyTask, at, at, loop_iter, task_id, 1)) }
+        unsafe { self.push_sched(thread, || marker(SchedPhaseKind::DummyTask, at, at, loop_iter, task_id, 1)) }
     }
 
     /// Marks that a task whose predicate was false retired on `thread` at tick `at` (level ≥ 3).
@@ -340,7 +435,7 @@ impl<C: Clock> Swimlane<C> {
     /// One caller per thread at a time (see the type).
     pub unsafe fn record_predicated_skip(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
         // SAFETY: passed on.
-        unsafe { self.push_sched(thread, &marker(SchedPhaseKind::PredicatedSkip, at, at, loop_iter, task_id, 1)) }
+        unsafe { self.push_sched(thread, || marker(SchedPhaseKind::PredicatedSkip, at, at, loop_iter, task_id, 1)) }
     }
 
     /// Records that `thread` made the `nodes` nodes of graph task `task_id` (ticks; level ≥ 3).
@@ -358,52 +453,81 @@ impl<C: Clock> Swimlane<C> {
     ) {
         // SAFETY: passed on.
         unsafe {
-            self.push_sched(thread, &marker(SchedPhaseKind::GraphPrepare, start, end, loop_iter, task_id, nodes))
+            self.push_sched(thread, || marker(SchedPhaseKind::GraphPrepare, start, end, loop_iter, task_id, nodes))
         }
     }
 
     /// # Safety
     /// One caller per thread at a time.
     #[inline(always)]
-    unsafe fn push_sched(&self, thread: u32, record: &SchedPhaseRecord) {
+    unsafe fn push_sched(&self, thread: u32, record: impl FnOnce() -> SchedPhaseRecord) {
         if thread >= self.open(&self.sched_threads) {
-            return self.no_phase_lane(thread);
+            return Self::no_phase_lane(thread, self);
         }
-        // SAFETY: what is open is in range, one caller, and a claimed slot is the lane's; the padding stays unwritten.
+        // SAFETY: what is open is in range, one caller, and the slot is the lane's; the padding stays unwritten. The
+        // references cover the phase lane alone, not the thread's queue.
         unsafe {
-            match (*self.thread(thread)).sched.claim() {
-                Some(row) => {
-                    (&raw mut (*row).start_time).write(record.start_time);
-                    (&raw mut (*row).end_time).write(record.end_time);
-                    (&raw mut (*row).loop_iter).write(record.loop_iter);
-                    (&raw mut (*row).kind).write(record.kind);
-                    (&raw mut (*row).tasks_processed).write(record.tasks_processed);
-                    (&raw mut (*row).phase_data).write(record.phase_data);
-                    (&raw mut (*row).shared_depth_at_start).write(record.shared_depth_at_start);
-                    (&raw mut (*row).shared_depth_at_end).write(record.shared_depth_at_end);
-                }
-                None => self.sched_cold(thread, record),
+            let state = self.thread(thread);
+            let lane = &raw mut (*state).sched;
+            let row = (*lane).next();
+            if row.is_null() {
+                // Set down beside the lane, so that the hot path needs no frame.
+                (*state).dry = record();
+                return Self::sched_first(thread, self);
+            }
+            let record = record();
+            (&raw mut (*row).start_time).write(record.start_time);
+            (&raw mut (*row).end_time).write(record.end_time);
+            (&raw mut (*row).loop_iter).write(record.loop_iter);
+            (&raw mut (*row).kind).write(record.kind);
+            (&raw mut (*row).tasks_processed).write(record.tasks_processed);
+            (&raw mut (*row).phase_data[0]).write(record.phase_data[0]);
+            (&raw mut (*row).phase_data[1]).write(record.phase_data[1]);
+            (&raw mut (*row).shared_depth_at_start).write(record.shared_depth_at_start);
+            (&raw mut (*row).shared_depth_at_end).write(record.shared_depth_at_end);
+            if (*lane).advance(row) {
+                Self::sched_group(thread, self);
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn sched_cold(&self, thread: u32, record: &SchedPhaseRecord) {
-        // SAFETY: open and in range, one caller; the reference covers the phase lane alone, not the queue.
+    unsafe fn sched_first(thread: u32, this: &Self) {
+        // SAFETY: open and in range, one caller; the lane and the queue are apart.
         unsafe {
-            (*self.thread(thread)).sched.push_cold(*record, || self.port(thread));
+            let record = (*this.thread(thread)).dry;
+            if (*this.thread(thread)).sched.reopen(this.port(thread)) {
+                this.push_sched(thread, || record);
+            }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn sched_group(thread: u32, this: &Self) {
+        // SAFETY: as above.
+        if unsafe { (*this.thread(thread)).sched.group() } {
+            // SAFETY: as above.
+            unsafe { Self::sched_close(thread, this) }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn sched_close(thread: u32, this: &Self) {
+        // SAFETY: as above.
+        unsafe { (*this.thread(thread)).sched.close(this.port(thread)) }
     }
 
     /// Counts a thread number that no thread of the platform has. A thread without a lane is no mistake: its level or
     /// its role leaves it without.
     #[cold]
     #[inline(never)]
-    fn no_phase_lane(&self, thread: u32) {
+    fn no_phase_lane(thread: u32, this: &Self) {
         // SAFETY: only `init` writes the cell, while nothing else runs.
-        if self.level() >= Level::SchedPhases && thread >= unsafe { (*self.launch.get()).layout.queue.threads } {
-            self.misuse();
+        if this.open(&this.sched_threads) != 0 && thread >= unsafe { (*this.launch.get()).layout.queue.threads } {
+            this.misuse();
         }
     }
 
@@ -418,32 +542,58 @@ impl<C: Clock> Swimlane<C> {
     /// Called by the orchestrator thread only.
     #[inline]
     pub unsafe fn record_orch_phase(&self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
-        // SAFETY: only the orchestrator comes here; a closed lane claims nothing, and a claimed slot is the lane's.
+        // SAFETY: only the orchestrator comes here; a closed lane has no slot, and a slot is the lane's.
         unsafe {
-            match (*self.orch.get()).claim() {
-                Some(row) => {
-                    (&raw mut (*row).start_time).write(start);
-                    (&raw mut (*row).end_time).write(end);
-                    (&raw mut (*row).task_id).write(task_id);
-                    (&raw mut (*row).submit_idx).write(submit_idx);
-                }
-                None => self.orch_cold(start, end, task_id, submit_idx),
+            let lane = self.orch.get();
+            let row = (*lane).next();
+            if row.is_null() {
+                return Self::orch_first(start, end, task_id, submit_idx, self);
+            }
+            (&raw mut (*row).start_time).write(start);
+            (&raw mut (*row).end_time).write(end);
+            (&raw mut (*row).task_id).write(task_id);
+            (&raw mut (*row).submit_idx).write(submit_idx);
+            if (*lane).advance(row) {
+                Self::orch_group(self);
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn orch_cold(&self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
-        let thread = self.orch_thread.load(Relaxed);
-        if self.open(&self.orch_open) == 0 || thread == NO_THREAD {
-            return;
+    unsafe fn orch_first(start: u64, end: u64, task_id: u64, submit_idx: u32, this: &Self) {
+        if this.open(&this.orch_open) != 0 && this.orch_thread.load(Relaxed) != NO_THREAD {
+            // SAFETY: open, and only the orchestrator comes here.
+            unsafe { Self::orch_dry(start, end, task_id, submit_idx, this) }
         }
-        let record = OrchPhaseRecord { start_time: start, end_time: end, task_id, submit_idx, _pad: 0 };
-        // SAFETY: open, and only the orchestrator comes here.
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn orch_dry(start: u64, end: u64, task_id: u64, submit_idx: u32, this: &Self) {
+        // SAFETY: as above.
         unsafe {
-            (*self.orch.get()).push_cold(record, || self.port(thread));
+            if (*this.orch.get()).reopen(this.port(this.orch_thread.load(Relaxed))) {
+                this.record_orch_phase(start, end, task_id, submit_idx);
+            }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn orch_group(this: &Self) {
+        // SAFETY: as above.
+        if unsafe { (*this.orch.get()).group() } {
+            // SAFETY: as above.
+            unsafe { Self::orch_close(this) }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn orch_close(this: &Self) {
+        // SAFETY: as above.
+        unsafe { (*this.orch.get()).close(this.port(this.orch_thread.load(Relaxed))) }
     }
 
     /// Publishes what the lanes of `cores` hold. A core's last commit may still be under way.
@@ -479,7 +629,7 @@ impl<C: Clock> Swimlane<C> {
             // SAFETY: in range, open, one caller; the lane and the queue are apart.
             unsafe { (*state).sched.flush(self.port(thread)) }
         } else {
-            self.no_phase_lane(thread);
+            Self::no_phase_lane(thread, self);
         }
     }
 

@@ -14,9 +14,9 @@ const SYNC_EVERY: usize = 8;
 
 /// A stream of `R` in buffers of `N`.
 ///
-/// Recording is one comparison: `next` is where the next record goes, `last` the slot whose record needs the cold path
-/// (it completes a group of [`SYNC_EVERY`] or the buffer). With no buffer both are null, so the same comparison covers
-/// full, empty and not initialised.
+/// `next` is where the next record goes: null covers full, empty and not initialised. `last` is the slot whose record
+/// completes a group of [`SYNC_EVERY`], or the buffer. The recording function writes the record itself, between
+/// [`next`](Self::next) and [`advance`](Self::advance), so that nothing of it is kept alive across a cold path.
 #[derive(Debug)]
 pub(super) struct RecordLane<R, const N: usize> {
     next: *mut R,
@@ -52,55 +52,37 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
         lane
     }
 
-    /// The slot of the next record, which the caller writes; `None`: [`push_cold`](Self::push_cold) must take it.
-    ///
-    /// # Safety
-    /// The caller is the lane's only user.
+    /// The slot of the next record; null when the lane has no buffer: [`reopen`](Self::reopen) may find one.
     #[inline(always)]
-    pub(super) unsafe fn claim(&mut self) -> Option<*mut R> {
-        let slot = self.next;
-        if core::ptr::eq(slot, self.last) {
-            return None;
-        }
-        // SAFETY: `next` differs from `last`, so there is an active buffer and `next` is one of its slots before the
-        // last one; the buffer is this lane's until it is published.
-        self.next = unsafe { slot.add(1) };
-        Some(slot)
+    pub(super) fn next(&self) -> *mut R {
+        self.next
     }
 
-    /// Records what [`claim`](Self::claim) left: the last of a group, or the first after a buffer. `false`: dropped.
+    /// Counts the record that was written to `slot`. `true`: it is the last of its group, [`group`](Self::group) must
+    /// follow.
     ///
     /// # Safety
-    /// The lane is open and its caller is its only user.
+    /// `slot` is what [`next`](Self::next) gave, and it is not null.
     #[inline(always)]
-    pub(super) unsafe fn push_cold<'p, C: Clock + 'p>(
-        &mut self,
-        record: R,
-        port: impl Fn() -> Port<'p, QueuePtr, C>,
-    ) -> bool {
+    pub(super) unsafe fn advance(&mut self, slot: *mut R) -> bool {
+        // SAFETY: a slot of the active buffer has an end.
+        self.next = unsafe { slot.add(1) };
+        core::ptr::eq(slot, self.last)
+    }
+
+    /// Shows a group of records that has just become complete. `true`: the buffer is full, [`close`](Self::close) must
+    /// follow.
+    #[inline(always)]
+    pub(super) fn group(&mut self) -> bool {
         const { assert!(N.is_multiple_of(SYNC_EVERY)) };
-        if self.next.is_null() && !self.reopen(port()) {
-            return false;
-        }
-        // SAFETY: the lane has an active buffer with room: `next` is one of its slots (a full one is closed below).
-        unsafe {
-            self.next.write(record);
-            self.next = self.next.add(1);
-        }
-        let used = self.used();
+        let used = (self.next as usize - self.base as usize) / size_of::<R>();
+        self.last = self.last.wrapping_add(SYNC_EVERY);
         self.show(used as u32);
-        if used == N {
-            self.close(port());
-        } else if core::ptr::eq(self.next.wrapping_sub(1), self.last) {
-            self.last = self.last.wrapping_add(SYNC_EVERY);
-        }
-        true
+        used == N
     }
 
     /// Publishes a full buffer that could not go before, then takes an empty one. `false`: a record is dropped.
-    #[cold]
-    #[inline(never)]
-    fn reopen<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) -> bool {
+    pub(super) fn reopen<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) -> bool {
         let gone = self.base.is_null() || self.send(&mut port);
         match if gone { self.lane.take(&mut port) } else { None } {
             Some(buffer) => {
@@ -116,9 +98,7 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
     }
 
     /// Publishes the buffer that has just become full; if it cannot go, it waits with its records.
-    #[cold]
-    #[inline(never)]
-    fn close<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) {
+    pub(super) fn close<C: Clock>(&mut self, mut port: Port<'_, QueuePtr, C>) {
         self.next = null_mut();
         self.last = null();
         self.send(&mut port);
@@ -164,17 +144,21 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
 
     /// Makes counts and totals visible.
     pub(super) fn sync(&self) {
-        self.show(self.used() as u32);
-        self.lane.mem().dropped().store(self.dropped, Relaxed);
+        let mem = self.lane.mem();
+        if self.base.is_null() {
+            mem.total().store(self.sent.wrapping_add(self.dropped), Relaxed);
+        } else {
+            self.show(self.used() as u32);
+        }
+        mem.dropped().store(self.dropped, Relaxed);
     }
 
+    /// Of a lane with a buffer.
     #[inline(always)]
     fn show(&self, used: u32) {
         let mem = self.lane.mem();
-        if !self.base.is_null() {
-            // The count covers whole records only: release, so that a host that recovers this buffer sees them.
-            fence::publish(mem.count(self.active()), used);
-        }
+        // The count covers whole records only: release, so that a host that recovers this buffer sees them.
+        fence::publish(mem.count(self.active()), used);
         mem.total().store(self.sent.wrapping_add(used).wrapping_add(self.dropped), Relaxed);
     }
 

@@ -98,7 +98,7 @@ pub trait Exec: Send + Sync {
     fn wake(&self, who: ActorId);
 
     /// Gives way between two looks at a word that the host must change (the wait of a collector).
-    fn relax(&self, me: ActorId);
+    fn relax(&self);
 
     /// Runs `actors` to their ends, started in this order. One run per executor.
     fn run(self: Arc<Self>, actors: Vec<Actor>) -> Result<(), RunError>;

@@ -204,7 +204,7 @@ impl Exec for ThreadsExec {
         }
     }
 
-    fn relax(&self, _me: ActorId) {
+    fn relax(&self) {
         thread::sleep(RELAX);
     }
 

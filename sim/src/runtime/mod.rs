@@ -340,7 +340,9 @@ impl Launch {
     fn actor(&self, id: ActorId, body: impl FnOnce(&Shared, &dyn Exec) + Send + 'static) -> Actor {
         let shared = Arc::clone(&self.shared);
         Actor::new(id, move |exec| {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&shared, exec))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&shared, exec)))
+                && !panic.is::<Vanished>()
+            {
                 shared.control.fail(LaunchStatus::Panicked { actor: id, message: message_of(&*panic) });
                 shared.kill(exec);
             }
@@ -352,6 +354,11 @@ impl Launch {
                 }
             }
         })
+    }
+
+    /// A look at the launch from outside its actors.
+    pub fn probe(&self) -> Probe {
+        Probe(Arc::clone(&self.shared))
     }
 
     /// What the run did; to be asked after its actors have ended. `begun` is the executor's time at the launch.
@@ -383,6 +390,26 @@ impl Launch {
         }
     }
 }
+
+/// A look at a launch that is under way.
+#[derive(Clone)]
+pub struct Probe(Arc<Shared>);
+
+impl Probe {
+    /// Whether AICPU threads are to vanish where they stand.
+    pub fn killed(&self) -> bool {
+        self.0.control.killed()
+    }
+
+    /// Whether every AICPU thread has ended.
+    pub fn device_done(&self) -> bool {
+        self.0.control.aicpus_left.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// What a killed AICPU thread unwinds with when it stands in a collector's wait.
+#[derive(Debug)]
+pub struct Vanished;
 
 /// Runs `program` once on the board of `cfg`: starts every actor on `exec`, waits for all of them to end.
 pub fn launch<R: Recorder>(
