@@ -1,5 +1,7 @@
 //! `dfx`: runtime diagnostics of an NPU task runtime. One thin command per question; the answers live in the crates.
 
+#[macro_use]
+mod say; // first: the others print with its macros
 mod check;
 mod exit;
 mod run;

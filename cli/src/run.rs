@@ -18,7 +18,7 @@ use std::time::Duration;
 ///
 /// Writes <work-dir>/dfx_outputs/ when any switch is on, and prints what was recorded.
 #[derive(Debug, clap::Args)]
-#[command(after_help = after_help())]
+#[command(after_help = after_help(), allow_negative_numbers = true)]
 pub(crate) struct Args {
     /// What to run (see below)
     workload: String,
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Switches", conflicts_with = "chip_swimlane_level")]
     enable_chip_swimlane: bool,
     /// Record the chip swimlane: 0 off, 1 AICore start/end, 2 + AICPU dispatch/finish, 3 + scheduler phases, 4 + orchestrator
-    #[arg(long, value_name = "N", help_heading = "Switches", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", help_heading = "Switches")]
     chip_swimlane_level: Option<i64>,
     /// Old spelling of --enable-chip-swimlane
     #[arg(long, hide = true, conflicts_with_all = ["enable_chip_swimlane", "chip_swimlane_level"])]
@@ -237,7 +237,7 @@ fn summary(request: &RunRequest, outcome: &RunOutcome) {
     for (name, count) in &report.anomalies {
         eprintln!("odd: {count} x {name}");
     }
-    eprintln!("to check it:  dfx check {}", request.work_dir.display());
+    eprintln!("to check it:  dfx check {}", style::shell_word(&request.work_dir.display().to_string()));
 }
 
 /// One line per kind of stream.

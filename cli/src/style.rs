@@ -25,3 +25,12 @@ pub(crate) fn bad(text: &str) -> String {
 pub(crate) fn strong(text: &str) -> String {
     paint("1", text)
 }
+
+/// `text` as one word of a POSIX shell's command line.
+pub(crate) fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:,=@%".contains(c);
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}

@@ -93,6 +93,14 @@ fn remedy(cause: &io::Error) -> &'static str {
     }
 }
 
+/// What a person can do about `cause` when it keeps a directory from being made.
+fn remedy_to_make(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::NotFound => "nothing can be made there: choose another output directory",
+        _ => remedy(cause),
+    }
+}
+
 /// A finished artifact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArtifactInfo {
@@ -279,7 +287,7 @@ pub enum OutputDirError {
         blocker: PathBuf,
     },
     /// It could not be made.
-    #[error("cannot make the output directory {}: {source}; {}", path.display(), remedy(source))]
+    #[error("cannot make the output directory {}: {source}; {}", path.display(), remedy_to_make(source))]
     Create {
         /// The directory asked for.
         path: PathBuf,

@@ -139,6 +139,27 @@ impl DfxConfig {
         })
     }
 
+    /// Checks that every lane that is on can rotate with the buffers it gets.
+    ///
+    /// # Errors
+    /// When one cannot: it would wait for a buffer that never comes and drop what follows.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let PoolSizes { task, core, sched, orch } = self.pools;
+        let level = self.chip_swimlane;
+        for (field, buffers, least, from) in [
+            // A core's full buffer is published only when its successor is active.
+            ("pools.core", core, 2, Level::AicoreTiming),
+            ("pools.task", task, 1, Level::AicpuTiming),
+            ("pools.sched", sched, 1, Level::SchedPhases),
+            ("pools.orch", orch, 1, Level::OrchPhases),
+        ] {
+            if level >= from && buffers < least {
+                return Err(ConfigError::new(field, buffers, format!("at least {least} for each lane")));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether any switch is on.
     pub fn any(&self) -> bool {
         self.chip_swimlane != Level::Disabled

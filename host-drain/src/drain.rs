@@ -6,11 +6,11 @@
 
 use crate::collect::{Delivery, Rows};
 use crate::lanes::{LaneId, LaneTable, Place};
-use crate::region::stream_of;
+use crate::region::{Region, Streams};
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::DeviceAddr;
 use dfx_collector::abi::layout::QueueLayout;
-use dfx_collector::abi::swimlane::{BufferKind, ENTRY_FLUSHED, ReadyEntry};
+use dfx_collector::abi::swimlane::{ENTRY_FLUSHED, ReadyEntry};
 use std::mem::offset_of;
 
 /// Steps in which a transfer is tried before it is given up.
@@ -74,6 +74,7 @@ impl Strays {
 pub struct Drain {
     base: DeviceAddr,
     layout: QueueLayout,
+    streams: Streams,
     queues: Vec<Queue>,
     /// Buffers to be decoded at rest.
     pub late: Vec<Late>,
@@ -84,10 +85,11 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// The drain of the region at `base`.
-    pub fn new(base: DeviceAddr, layout: QueueLayout) -> Self {
+    /// The drain of `region`.
+    pub fn new(region: &Region) -> Self {
+        let (base, layout, streams) = (region.base, region.queue, region.streams);
         let queues = (0..layout.threads).map(|_| Queue::default()).collect();
-        Drain { base, layout, queues, late: Vec::new(), strays: Strays::default(), returned: Vec::new() }
+        Drain { base, layout, streams, queues, late: Vec::new(), strays: Strays::default(), returned: Vec::new() }
     }
 
     /// Whether every queue was empty when last looked at, given the `tails` read then.
@@ -146,7 +148,8 @@ impl Drain {
             self.advance(thread);
             return Ok(true);
         };
-        if entry.flags & ENTRY_FLUSHED != 0 {
+        // Only a core's buffer can have a writer that is not the one who published it.
+        if table.lane(lane).spares.stash.is_some() && entry.flags & ENTRY_FLUSHED != 0 {
             table.place(buffer, Place::Late);
             self.late.push(Late { lane, buffer, seq: entry.seq });
             self.advance(thread);
@@ -195,7 +198,7 @@ impl Drain {
 
     /// The lane and buffer that an entry means, if it means one that is with the device.
     fn resolve(&mut self, table: &mut LaneTable, entry: &Peeked) -> Option<(LaneId, DeviceAddr)> {
-        let kind = BufferKind::from_raw(entry.kind).map(stream_of);
+        let kind = self.streams.of(entry.kind);
         let Some(lane) = kind.and_then(|kind| table.find(kind, entry.index)) else {
             self.strays.unknown_lanes += 1;
             tracing::warn!(?entry, "a ready entry names no lane of this run; it is passed over");

@@ -1,7 +1,7 @@
 //! The host's half of every lane: its buffers, its place in the free queue, its account.
 
 use crate::ledger::Account;
-use crate::report::StreamKind;
+use crate::report::{Feature, StreamKind};
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::DeviceAddr;
 use dfx_collector::abi::layout::{BufferLayout, LaneLayout};
@@ -31,9 +31,26 @@ pub struct Buffer {
     pub place: Place,
 }
 
+/// Words of a lane's state that not every feature has: offsets from the state's start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spares {
+    /// A full buffer that waits for its gate: its u64 pointer and u32 sequence number.
+    pub stash: Option<(usize, usize)>,
+    /// u32: waits of the producer (our device half only).
+    pub stalls: Option<usize>,
+    /// u64: ticks waited in all (our device half only).
+    pub stall_ticks: Option<usize>,
+    /// u64: the longest wait in ticks (our device half only).
+    pub max_stall_ticks: Option<usize>,
+    /// u32: records that belonged to another task.
+    pub mismatched: Option<usize>,
+}
+
 /// One lane.
 #[derive(Debug)]
 pub struct Lane {
+    /// Whose.
+    pub feature: Feature,
     /// What it records.
     pub kind: StreamKind,
     /// Core or thread.
@@ -46,8 +63,8 @@ pub struct Lane {
     pub buffer: BufferLayout,
     /// Whether its buffers must be zero when the device gets them (a core's: a missing row must show).
     pub zeroed: bool,
-    /// Where the state names a full buffer that waits for its gate (u64 pointer and u32 sequence), if it can.
-    pub stash: Option<(usize, usize)>,
+    /// What else its state says.
+    pub spares: Spares,
     /// Buffers that the host holds.
     pub spare: VecDeque<DeviceAddr>,
     /// The free queue's tail: buffers offered so far. The host alone writes it.

@@ -1,5 +1,7 @@
 //! The ledger: what became of every record, per lane.
 
+use crate::report::{Feature, StreamKind, StreamReport};
+
 /// A lane's account. Records are counted once each: `produced = collected + dropped + lost + mismatched`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Account {
@@ -13,6 +15,8 @@ pub struct Account {
     pub lost: u64,
     /// Of `collected`: taken from buffers that were never published.
     pub recovered: u64,
+    /// Records that belonged to another task and were not attributed.
+    pub mismatched: u64,
     /// Records that came a second time and were left out.
     pub duplicate: u64,
     /// Values from shared memory that could not be: indices, counts, pointers, kinds.
@@ -49,7 +53,7 @@ impl Account {
     /// `at_least`: the device ended without publishing its totals, so they are a lower bound.
     pub fn close(&mut self, total: u64, dropped: u64, at_least: bool) {
         self.dropped = dropped;
-        let seen = self.collected + dropped;
+        let seen = self.collected + dropped + self.mismatched;
         let produced = if at_least { total.max(seen) } else { total };
         self.lost = produced.saturating_sub(seen);
         if seen > produced {
@@ -57,6 +61,27 @@ impl Account {
             self.corrupt += 1;
         }
         self.produced = Some(produced.max(seen));
+    }
+
+    /// As `run.json` lists it, for a lane of a device whose counter ticks `clock_hz` times a second.
+    pub fn report(&self, feature: Feature, kind: StreamKind, lane: u32, clock_hz: u64) -> StreamReport {
+        let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(clock_hz)) as u64;
+        StreamReport {
+            produced: self.produced,
+            collected: self.collected,
+            dropped: self.dropped,
+            lost: self.lost,
+            recovered: self.recovered,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            buffers: self.buffers,
+            rotations: self.rotations,
+            stalls: self.stalls,
+            mismatched: self.mismatched,
+            stall_ns: nanos(self.stall_ticks),
+            max_stall_ns: nanos(self.max_stall_ticks),
+            ..StreamReport::new(feature, kind, lane)
+        }
     }
 
     /// Whether nothing is missing and nothing was wrong.

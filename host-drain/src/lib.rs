@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`Session`] owns one run and is the front door. The rooms behind it: [`memory`] is what a platform can do for us,
-//! [`transport`] how the host reaches device memory, [`region`] how a region is made, [`lanes`] the host's half of every
+//! [`transport`] how the host reaches device memory, [`region`] how a region is made, [`features`] what each feature adds, [`lanes`] the host's half of every
 //! lane, [`drain`] and [`service`] the work while the device runs, [`gate`] the freeze, [`collect`] and [`records`] what
 //! is kept, [`ledger`] and [`reconcile`] what became of every record, [`export`], [`artifact`] and [`report`] the files.
 
@@ -20,6 +20,7 @@ pub mod collect;
 pub mod config;
 pub mod drain;
 pub mod export;
+pub mod features;
 pub mod gate;
 pub mod lanes;
 pub mod ledger;

@@ -1,42 +1,93 @@
-//! The chip swimlane's region: allocated, laid out, and filled with its first buffers.
+//! How a region is made: planned by its feature, carved out of a few large blocks, laid out, and given its first buffers.
 //!
-//! Registrations are scarce on a board (the runtime cannot reliably give them back within a process), so everything lies
-//! in a few large blocks and buffers are carved out of them.
+//! Registrations are scarce on a board (the runtime cannot reliably give them back within a process), so the regions of
+//! all features and all their buffers lie in as few blocks as possible.
 
-use crate::config::{Board, DfxConfig};
-use crate::lanes::{Lane, LaneTable};
+use crate::lanes::{Lane, LaneTable, Spares};
 use crate::ledger::Account;
-use crate::report::StreamKind;
+use crate::report::{Feature, StreamKind};
 use crate::transport::{Transport, TransportError};
-use dfx_collector::abi::layout::{BufferLayout, SWIMLANE_LANE, SwimlaneLayout};
-use dfx_collector::abi::swimlane::{ActiveHead, BufferKind, Level};
+use dfx_collector::abi::layout::{BufferLayout, LaneLayout, QueueLayout};
 use dfx_collector::abi::{DeviceAddr, peer};
-use std::mem::offset_of;
+use std::collections::VecDeque;
 
 /// The largest block that is asked for, unless a single piece needs more.
 const BLOCK_BYTES: u64 = 64 << 20;
 /// Alignment of every piece: a group of eight 32-byte records is one stretch of cache lines.
 const ALIGN: u64 = 256;
 
-/// The stream of a swimlane buffer kind.
-pub const fn stream_of(kind: BufferKind) -> StreamKind {
-    match kind {
-        BufferKind::AicpuTask => StreamKind::AicpuTask,
-        BufferKind::AicpuSchedPhase => StreamKind::SchedPhase,
-        BufferKind::AicpuOrchPhase => StreamKind::OrchPhase,
-        BufferKind::AicoreTask => StreamKind::AicoreTask,
+/// A region as its feature wants it.
+#[derive(Clone, Debug)]
+pub struct RegionPlan {
+    /// Whose region.
+    pub feature: Feature,
+    /// Size of header and lane states in bytes.
+    pub bytes: usize,
+    /// Ready queues, freeze, peer word.
+    pub queue: QueueLayout,
+    /// Words of the header that are not 0: offset and value.
+    pub words: Vec<(usize, u32)>,
+    /// The lanes.
+    pub lanes: Vec<LanePlan>,
+    /// Zeroed memory beside the region, in bytes a piece.
+    pub side: Vec<u64>,
+    /// What a ready entry's kind and index mean.
+    pub streams: Streams,
+}
+
+/// A lane as its feature wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct LanePlan {
+    /// What it records.
+    pub kind: StreamKind,
+    /// Core, thread or instance.
+    pub index: u32,
+    /// Offset of its state in the region.
+    pub state: usize,
+    /// Where things lie in that state.
+    pub layout: LaneLayout,
+    /// Where things lie in its buffers.
+    pub buffer: BufferLayout,
+    /// How many buffers it has.
+    pub buffers: u32,
+    /// Whether buffers are zeroed before the device gets them.
+    pub zeroed: bool,
+    /// What else its state says.
+    pub spares: Spares,
+}
+
+/// What the kind word of a ready entry means in a region.
+#[derive(Clone, Copy, Debug)]
+pub enum Streams {
+    /// By number.
+    ByKind(fn(u32) -> Option<StreamKind>),
+    /// The region has one stream; the word is not written.
+    Only(StreamKind),
+}
+
+impl Streams {
+    /// The stream of an entry whose kind word is `raw`.
+    pub fn of(self, raw: u32) -> Option<StreamKind> {
+        match self {
+            Streams::ByKind(by_kind) => by_kind(raw),
+            Streams::Only(kind) => Some(kind),
+        }
     }
 }
 
 /// A region that the device can be pointed at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SwimlaneRegion {
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// Whose.
+    pub feature: Feature,
     /// Where the header is.
     pub base: DeviceAddr,
-    /// The rotation table: one u64 per core, filled by AICPU's init.
-    pub rotation_table: DeviceAddr,
-    /// Where things lie.
-    pub layout: SwimlaneLayout,
+    /// Ready queues, freeze, peer word.
+    pub queue: QueueLayout,
+    /// Memory beside the region.
+    pub side: Vec<DeviceAddr>,
+    /// What a ready entry's kind and index mean.
+    pub streams: Streams,
 }
 
 /// Carves pieces out of as few blocks as possible.
@@ -60,67 +111,66 @@ fn carve(transport: &dyn Transport, pieces: &[u64]) -> Result<Vec<DeviceAddr>, T
     Ok(places)
 }
 
-/// Makes the region for a run of `config` on `board`, with all its lanes, and offers each lane its first buffers.
+/// Makes the planned regions with all their lanes, and offers each lane its first buffers.
 ///
 /// # Errors
 /// When the platform refuses memory or a transfer. What was allocated is the transport's and goes with it.
 pub fn make(
     transport: &dyn Transport,
     table: &mut LaneTable,
-    config: &DfxConfig,
-    board: &Board,
-) -> Result<SwimlaneRegion, TransportError> {
-    let level = config.chip_swimlane;
-    let layout = SwimlaneLayout::of(board.platform, board.cores());
-    let mut kinds: Vec<(BufferKind, u32, u32)> = vec![(BufferKind::AicoreTask, board.cores(), config.pools.core)];
-    if level >= Level::AicpuTiming {
-        kinds.push((BufferKind::AicpuTask, board.cores(), config.pools.task));
-    }
-    if level >= Level::SchedPhases {
-        kinds.push((BufferKind::AicpuSchedPhase, board.aicpu_threads, config.pools.sched));
-    }
-    if level >= Level::OrchPhases {
-        kinds.push((BufferKind::AicpuOrchPhase, 1, config.pools.orch));
-    }
-    let mut pieces = vec![layout.bytes() as u64, 8 * u64::from(board.cores())];
-    for &(kind, lanes, buffers) in &kinds {
-        let bytes = BufferLayout::swimlane(kind).bytes as u64;
-        pieces.extend(std::iter::repeat_n(bytes, lanes as usize * buffers as usize));
-    }
-    let places = carve(transport, &pieces)?;
-    let (base, rotation_table) = (places[0], places[1]);
-
-    transport.zero(base, pieces[0])?;
-    transport.zero(rotation_table, pieces[1])?;
-    transport.store_u32(base.offset(layout.num_cores as u64), board.cores())?;
-    transport.store_u32(base.offset(layout.level as u64), level as u32)?;
-    transport.store_u32(base.offset(layout.stall_budget as u64), config.stall_budget().to_word())?;
-    transport.store_u32(base.offset(layout.queue.peer as u64), peer::with_host(0))?;
-
-    let mut next = places[2..].iter().copied();
-    for &(kind, lanes, buffers) in &kinds {
-        for index in 0..lanes {
-            let zeroed = kind == BufferKind::AicoreTask;
-            let spare: std::collections::VecDeque<_> = next.by_ref().take(buffers as usize).collect();
-            if zeroed {
-                for &buffer in &spare {
-                    transport.zero(buffer, BufferLayout::swimlane(kind).bytes as u64)?;
-                }
-            }
-            let id = table.add(Lane {
-                kind: stream_of(kind),
-                index,
-                state: base.offset(layout.pool(kind, index) as u64),
-                layout: SWIMLANE_LANE,
-                buffer: BufferLayout::swimlane(kind),
-                zeroed,
-                stash: zeroed.then_some((offset_of!(ActiveHead, stash_ptr), offset_of!(ActiveHead, stash_seq))),
-                spare,
-                offered: 0,
-                account: Account::default(),
-            });
-            table.offer(transport, id)?;
+    plans: Vec<RegionPlan>,
+) -> Result<Vec<Region>, TransportError> {
+    let mut pieces = Vec::new();
+    for plan in &plans {
+        pieces.push(plan.bytes as u64);
+        pieces.extend(&plan.side);
+        for lane in &plan.lanes {
+            pieces.extend(std::iter::repeat_n(lane.buffer.bytes as u64, lane.buffers as usize));
         }
     }
-    Ok(SwimlaneRegion { base, rotation_table, layout })
+    let mut places = carve(transport, &pieces)?.into_iter();
+    plans.into_iter().map(|plan| make_one(transport, table, plan, &mut places)).collect()
+}
+
+fn make_one(
+    transport: &dyn Transport,
+    table: &mut LaneTable,
+    plan: RegionPlan,
+    places: &mut impl Iterator<Item = DeviceAddr>,
+) -> Result<Region, TransportError> {
+    let mut place = || places.next().unwrap_or(DeviceAddr::NULL);
+    let base = place();
+    transport.zero(base, plan.bytes as u64)?;
+    let mut side = Vec::with_capacity(plan.side.len());
+    for &bytes in &plan.side {
+        side.push(place());
+        transport.zero(side[side.len() - 1], bytes)?;
+    }
+    for &(offset, value) in &plan.words {
+        transport.store_u32(base.offset(offset as u64), value)?;
+    }
+    transport.store_u32(base.offset(plan.queue.peer as u64), peer::with_host(0))?;
+    for lane in &plan.lanes {
+        let spare: VecDeque<_> = (0..lane.buffers).map(|_| place()).collect();
+        if lane.zeroed {
+            for &buffer in &spare {
+                transport.zero(buffer, lane.buffer.bytes as u64)?;
+            }
+        }
+        let id = table.add(Lane {
+            feature: plan.feature,
+            kind: lane.kind,
+            index: lane.index,
+            state: base.offset(lane.state as u64),
+            layout: lane.layout,
+            buffer: lane.buffer,
+            zeroed: lane.zeroed,
+            spares: lane.spares,
+            spare,
+            offered: 0,
+            account: Account::default(),
+        });
+        table.offer(transport, id)?;
+    }
+    Ok(Region { feature: plan.feature, base, queue: plan.queue, side, streams: plan.streams })
 }

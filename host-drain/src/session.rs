@@ -15,8 +15,9 @@ use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
 use crate::lanes::LaneTable;
 use crate::memory::DeviceMemory;
 use crate::reconcile::{Closed, close};
-use crate::region::{self, SwimlaneRegion};
-use crate::report::{ArtifactEntry, Half, Levels, Reason, StreamReport};
+use crate::features::swimlane::{self, SwimlaneRegion};
+use crate::region::{self, Region};
+use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamReport};
 use crate::service::Service;
 use crate::testpoint::Points;
 use crate::transport::{Copy, Svm, Transport, TransportError};
@@ -109,7 +110,7 @@ struct Engine {
     delivered: SegQueue<Delivery>,
     /// Buffers kept so far, for progress.
     kept: AtomicU64,
-    region: SwimlaneRegion,
+    regions: Vec<Region>,
     points: Points,
     /// Whether a caller's step panicked.
     dead: AtomicBool,
@@ -208,6 +209,7 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let SessionSpec { config, board, memory, transport } = spec;
         board.validate()?;
+        config.validate()?;
         let engine = match config.chip_swimlane {
             Level::Disabled => None,
             _ => {
@@ -216,14 +218,14 @@ impl Session {
                     TransportKind::Copy => Arc::new(Copy::new(memory)),
                 });
                 let mut table = LaneTable::default();
-                let region = region::make(&*transport, &mut table, &config, &board)?;
+                let regions = region::make(&*transport, &mut table, vec![swimlane::plan(&config, &board)])?;
                 let index = table.lanes.iter().map(|lane| lane.index).collect();
                 Some(Arc::new(Engine {
                     collector: Mutex::new(Collector::new(board.cores(), board.geometry().max_threads, index)),
-                    service: Mutex::new(Service::new(transport, table, region, config.backpressure)),
+                    service: Mutex::new(Service::new(transport, table, regions.clone(), config.backpressure)),
                     delivered: SegQueue::new(),
                     kept: AtomicU64::new(0),
-                    region,
+                    regions,
                     points,
                     dead: AtomicBool::new(false),
                 }))
@@ -249,9 +251,14 @@ impl Session {
         }
     }
 
+    fn region(&self, feature: Feature) -> Option<&Region> {
+        self.engine.as_ref()?.regions.iter().find(|region| region.feature == feature)
+    }
+
     /// The region for the device, when the chip swimlane is on.
     pub fn swimlane_region(&self) -> Option<SwimlaneRegion> {
-        self.engine.as_ref().map(|engine| engine.region)
+        let region = self.region(Feature::ChipSwimlane)?;
+        Some(swimlane::for_device(region, &self.board))
     }
 
     /// The switches.
@@ -267,8 +274,8 @@ impl Session {
     #[cfg(feature = "testpoints")]
     pub fn overwrite_level(&self, level: u32) -> Result<(), SessionError> {
         self.expect("overwrite_level", &[State::Configured])?;
-        if let Some(engine) = &self.engine {
-            let at = engine.region.base.offset(engine.region.layout.level as u64);
+        if let (Some(engine), Some(region)) = (&self.engine, self.swimlane_region()) {
+            let at = region.base.offset(region.layout.level as u64);
             lock(&engine.service).transport().store_u32(at, level)?;
         }
         Ok(())

@@ -13,7 +13,8 @@ use dfx_collector::abi::{DeviceAddr, Geometry};
 use dfx_collector::clock::{Clock, Publish};
 use dfx_collector::lane::Entry;
 use dfx_collector::swimlane::{CoreRecorder, Slot, Swimlane, rotation_entry};
-use dfx_host_drain::region::SwimlaneRegion;
+use dfx_host_drain::Board;
+use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use std::sync::Arc;
 
 /// The executor's counter as the collectors read it.
@@ -51,16 +52,14 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// The collectors of a launch on `cores` cores with `aicpu_threads` threads, recording at `level` into `region`. The
+    /// The collectors of a launch on `board`, recording at `level` into `region`. The
     /// launch begins at tick `launch_start`.
     pub fn new(
         exec: Arc<dyn Exec>,
         launch: Probe,
-        geometry: &'static Geometry,
+        board: &Board,
         level: Level,
         region: Option<SwimlaneRegion>,
-        cores: u32,
-        aicpu_threads: u32,
         launch_start: u64,
         faults: &FaultPlan,
     ) -> Arc<Self> {
@@ -69,9 +68,9 @@ impl Hooks {
             swimlane: Swimlane::new(ExecClock { exec, launch, faults: DeviceFaults::new(faults) }),
             level,
             region,
-            geometry,
-            cores,
-            aicpu_threads,
+            geometry: board.geometry(),
+            cores: board.cores(),
+            aicpu_threads: board.aicpu_threads,
             launch_start,
         })
     }

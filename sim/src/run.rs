@@ -180,10 +180,6 @@ pub fn run_program(
     let memory = Arc::new(memory);
     let cfg = LaunchConfig { faults: request.faults.runtime(faults), ..launch_config(request, &board) };
     let launch = Launch::new(&cfg, Arc::clone(&program), Arc::clone(&memory))?;
-    let dir = request.config.any().then(|| request.output_dir());
-    if let Some(dir) = &dir {
-        prepare_output_dir(dir)?;
-    }
     let plan = &request.faults;
     let armed = Arc::new(AtomicBool::new(false));
     let spec = SessionSpec {
@@ -202,17 +198,22 @@ pub fn run_program(
     if let Some(level) = plan.level_mismatch() {
         session.overwrite_level(level)?;
     }
+    let dir = request.config.any().then(|| request.output_dir());
+    if let Some(dir) = &dir {
+        if request.work_dir.as_os_str().is_empty() {
+            return Err(OutputDirError::Empty.into());
+        }
+        prepare_output_dir(dir)?;
+    }
     armed.store(true, Ordering::Relaxed);
     let own_threads = *pace == HostPace::Threads && request.clock == ClockKind::Threads;
     session.start(if own_threads { Workers::Threads } else { Workers::Stepped })?;
     let hooks = Hooks::new(
         drive.exec(),
         launch.probe(),
-        board.geometry(),
+        &board,
         request.config.chip_swimlane,
         session.swimlane_region(),
-        board.cores(),
-        board.aicpu_threads,
         if request.config.any() { drive.launch_start(clocks) } else { 0 },
         plan,
     );

@@ -164,7 +164,8 @@ impl<C: Clock> Swimlane<C> {
     /// level 4 (when `orch_threads` is not 0). Below level 3 it does nothing. Clears the core assignments.
     ///
     /// # Safety
-    /// After [`init`](Self::init), while no other function of this value is running.
+    /// After [`init`](Self::init), while no other function of this value is running. The value is not moved from here on
+    /// until the next [`init`](Self::init) or [`reset`](Self::reset).
     pub unsafe fn init_phases(&self, sched_threads: u32, orch_threads: u32) {
         let level = self.level();
         if level < Level::SchedPhases {
@@ -185,8 +186,9 @@ impl<C: Clock> Swimlane<C> {
             let pool = pool(base, &layout, BufferKind::AicpuSchedPhase, thread);
             // SAFETY: the pool lies in the region; nothing else runs.
             unsafe {
-                (*self.threads[thread as usize].get()).sched =
-                    RecordLane::open(PoolMem::new(pool), BufferKind::AicpuSchedPhase as u32, thread);
+                let state = self.threads[thread as usize].get();
+                (*state).sched = RecordLane::open(PoolMem::new(pool), BufferKind::AicpuSchedPhase as u32, thread);
+                (*state).sched.park(&raw mut (*state).dry);
             }
         }
         self.sched_threads.store(sched, Relaxed);

@@ -58,7 +58,8 @@ struct CoreState {
 struct ThreadState {
     queue: Option<ReadyQueue<QueuePtr>>,
     sched: RecordLane<SchedPhaseRecord, PHASE_RECORDS>,
-    /// A phase that found no buffer, on its way to the cold path.
+    /// Where the lane's next record goes while it has no buffer: so the record is written in one place, and nothing of
+    /// it is kept alive across a cold path.
     dry: SchedPhaseRecord,
 }
 
@@ -347,7 +348,7 @@ impl<C: Clock> Swimlane<C> {
             (&raw mut (*row).dispatch_time).write(dispatch);
             (&raw mut (*row).finish_time).write(finish);
             (&raw mut (*row).reg_task_id).write(token);
-            if (*lane).advance(row) {
+            if !(*lane).advance(row) {
                 return Self::task_group(core, thread, self);
             }
         }
@@ -402,7 +403,7 @@ impl<C: Clock> Swimlane<C> {
     /// As there.
     #[inline(always)]
     pub unsafe fn record_sched_phase_with(&self, thread: u32, phase: impl FnOnce() -> SchedPhase) {
-        let record = || {
+        let record = move || {
             let phase = phase();
             SchedPhaseRecord {
                 start_time: phase.start,
@@ -467,14 +468,8 @@ impl<C: Clock> Swimlane<C> {
         // SAFETY: what is open is in range, one caller, and the slot is the lane's; the padding stays unwritten. The
         // references cover the phase lane alone, not the thread's queue.
         unsafe {
-            let state = self.thread(thread);
-            let lane = &raw mut (*state).sched;
+            let lane = &raw mut (*self.thread(thread)).sched;
             let row = (*lane).next();
-            if row.is_null() {
-                // Set down beside the lane, so that the hot path needs no frame.
-                (*state).dry = record();
-                return Self::sched_first(thread, self);
-            }
             let record = record();
             (&raw mut (*row).start_time).write(record.start_time);
             (&raw mut (*row).end_time).write(record.end_time);
@@ -485,7 +480,7 @@ impl<C: Clock> Swimlane<C> {
             (&raw mut (*row).phase_data[1]).write(record.phase_data[1]);
             (&raw mut (*row).shared_depth_at_start).write(record.shared_depth_at_start);
             (&raw mut (*row).shared_depth_at_end).write(record.shared_depth_at_end);
-            if (*lane).advance(row) {
+            if !(*lane).advance(row) {
                 Self::sched_group(thread, self);
             }
         }
@@ -493,11 +488,27 @@ impl<C: Clock> Swimlane<C> {
 
     #[cold]
     #[inline(never)]
-    unsafe fn sched_first(thread: u32, this: &Self) {
+    unsafe fn sched_group(thread: u32, this: &Self) {
         // SAFETY: open and in range, one caller; the lane and the queue are apart.
         unsafe {
-            let record = (*this.thread(thread)).dry;
-            if (*this.thread(thread)).sched.reopen(this.port(thread)) {
+            let state = this.thread(thread);
+            if core::ptr::eq((*state).sched.next(), &raw const (*state).dry) {
+                Self::sched_dry(thread, this)
+            } else if (*state).sched.group() {
+                Self::sched_close(thread, this)
+            }
+        }
+    }
+
+    /// The record that was just written found no buffer: it is in `dry`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn sched_dry(thread: u32, this: &Self) {
+        // SAFETY: as above.
+        unsafe {
+            let state = this.thread(thread);
+            let record = (*state).dry;
+            if (*state).sched.reopen(this.port(thread)) {
                 this.push_sched(thread, || record);
             }
         }
@@ -505,19 +516,13 @@ impl<C: Clock> Swimlane<C> {
 
     #[cold]
     #[inline(never)]
-    unsafe fn sched_group(thread: u32, this: &Self) {
-        // SAFETY: as above.
-        if unsafe { (*this.thread(thread)).sched.group() } {
-            // SAFETY: as above.
-            unsafe { Self::sched_close(thread, this) }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
     unsafe fn sched_close(thread: u32, this: &Self) {
         // SAFETY: as above.
-        unsafe { (*this.thread(thread)).sched.close(this.port(thread)) }
+        unsafe {
+            let state = this.thread(thread);
+            (*state).sched.close(this.port(thread));
+            (*state).sched.park(&raw mut (*state).dry);
+        }
     }
 
     /// Counts a thread number that no thread of the platform has. A thread without a lane is no mistake: its level or
@@ -553,7 +558,7 @@ impl<C: Clock> Swimlane<C> {
             (&raw mut (*row).end_time).write(end);
             (&raw mut (*row).task_id).write(task_id);
             (&raw mut (*row).submit_idx).write(submit_idx);
-            if (*lane).advance(row) {
+            if !(*lane).advance(row) {
                 Self::orch_group(self);
             }
         }
@@ -627,7 +632,10 @@ impl<C: Clock> Swimlane<C> {
         if thread < self.sched_threads.load(Relaxed) {
             let state = self.threads[thread as usize].get();
             // SAFETY: in range, open, one caller; the lane and the queue are apart.
-            unsafe { (*state).sched.flush(self.port(thread)) }
+            unsafe {
+                (*state).sched.flush(self.port(thread));
+                (*state).sched.park(&raw mut (*state).dry);
+            }
         } else {
             Self::no_phase_lane(thread, self);
         }

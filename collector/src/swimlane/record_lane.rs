@@ -52,33 +52,46 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
         lane
     }
 
-    /// The slot of the next record; null when the lane has no buffer: [`reopen`](Self::reopen) may find one.
+    /// Where the next record goes; null (or what [`park`](Self::park) said) when the lane has no buffer with room:
+    /// [`reopen`](Self::reopen) may find one.
     #[inline(always)]
     pub(super) fn next(&self) -> *mut R {
         self.next
     }
 
-    /// Counts the record that was written to `slot`. `true`: it is the last of its group, [`group`](Self::group) must
-    /// follow.
+    /// Counts the record that was written to `slot`. `false`: it is the last of its group and not counted yet,
+    /// [`group`](Self::group) must do it.
     ///
     /// # Safety
     /// `slot` is what [`next`](Self::next) gave, and it is not null.
     #[inline(always)]
     pub(super) unsafe fn advance(&mut self, slot: *mut R) -> bool {
-        // SAFETY: a slot of the active buffer has an end.
-        self.next = unsafe { slot.add(1) };
-        core::ptr::eq(slot, self.last)
+        let within = !core::ptr::eq(slot, self.last);
+        if within {
+            // SAFETY: a slot of the active buffer has an end.
+            self.next = unsafe { slot.add(1) };
+        }
+        within
     }
 
-    /// Shows a group of records that has just become complete. `true`: the buffer is full, [`close`](Self::close) must
+    /// Counts the last record of a group and shows the group. `true`: the buffer is full, [`close`](Self::close) must
     /// follow.
     #[inline(always)]
     pub(super) fn group(&mut self) -> bool {
         const { assert!(N.is_multiple_of(SYNC_EVERY)) };
+        self.next = self.last.wrapping_add(1).cast_mut();
         let used = (self.next as usize - self.base as usize) / size_of::<R>();
         self.last = self.last.wrapping_add(SYNC_EVERY);
         self.show(used as u32);
         used == N
+    }
+
+    /// Sends the next record to `aside` if there is no buffer with room for it.
+    pub(super) fn park(&mut self, aside: *mut R) {
+        if self.next.is_null() {
+            self.next = aside;
+            self.last = aside;
+        }
     }
 
     /// Publishes a full buffer that could not go before, then takes an empty one. `false`: a record is dropped.
@@ -112,15 +125,12 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
         self.last = self.base.wrapping_add(SYNC_EVERY - 1);
     }
 
-    /// Records in the active buffer.
+    /// Records in the active buffer. One without room has its `next` elsewhere.
     fn used(&self) -> usize {
         if self.base.is_null() {
-            0
-        } else if self.next.is_null() {
-            N
-        } else {
-            (self.next as usize - self.base as usize) / size_of::<R>()
+            return 0;
         }
+        (self.next as usize).wrapping_sub(self.base as usize).min(N * size_of::<R>()) / size_of::<R>()
     }
 
     fn active(&self) -> DeviceAddr {

@@ -38,7 +38,7 @@ impl DeviceFaults {
     /// Spoils `entry`, or says what else becomes of it.
     pub fn publish(&self, entry: &mut Entry) -> Publish {
         if !(self.twice || self.later || self.count || self.pointer || self.index)
-            || self.published.fetch_add(1, Ordering::Relaxed) % EVERY != 0
+            || !self.published.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY)
         {
             return Publish::Once;
         }
