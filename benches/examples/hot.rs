@@ -35,7 +35,13 @@ unsafe extern "C" fn hot_on_ack(core: i32, thread: i32, token: u32) {
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C" fn hot_complete_task(core: i32, thread: i32, token: u32, dispatch: u64, finish: u64) -> i32 {
+unsafe extern "C" fn hot_complete_task(
+    core: i32,
+    thread: i32,
+    token: u32,
+    dispatch: u64,
+    finish: u64,
+) -> i32 {
     // SAFETY: one thread calls.
     unsafe { SWIMLANE.complete_task_status(core as u32, thread as u32, token, dispatch, finish) }
 }
@@ -79,7 +85,14 @@ unsafe extern "C" fn hot_orch_phase(start: u64, end: u64, task: u64, index: u32)
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-unsafe extern "C" fn hot_core(core: &mut CoreRecorder, start: u64, end: u64, task: u64, token: u32, receive: u64) {
+unsafe extern "C" fn hot_core(
+    core: &mut CoreRecorder,
+    start: u64,
+    end: u64,
+    task: u64,
+    token: u32,
+    receive: u64,
+) {
     let slot = core.reserve();
     // SAFETY: the slot is this core's next one.
     unsafe { CoreRecorder::commit(slot, start, end, task, token, receive) }
@@ -87,7 +100,9 @@ unsafe extern "C" fn hot_core(core: &mut CoreRecorder, start: u64, end: u64, tas
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let mut arg = |what: &str| args.next().unwrap_or_else(|| panic!("usage: hot FUNCTION CALLS LEVEL ({what} missing)"));
+    let mut arg = |what: &str| {
+        args.next().unwrap_or_else(|| panic!("usage: hot FUNCTION CALLS LEVEL ({what} missing)"))
+    };
     let function = arg("FUNCTION");
     let calls: u32 = arg("CALLS").parse().expect("a number of calls");
     let level = Level::from_raw(arg("LEVEL").parse().expect("a level")).expect("a level 0..=4");
@@ -99,7 +114,7 @@ fn main() {
         // SAFETY: one thread calls; the core follows AICPU.
         unsafe {
             match function.as_str() {
-                "guard" => drop(black_box(hot_guard())),
+                "guard" => _ = black_box(hot_guard()),
                 "on_dispatch" => {
                     hot_on_dispatch(0, 0, token);
                     SWIMLANE.on_ack(0, 0, token);
@@ -113,9 +128,20 @@ fn main() {
                     SWIMLANE.on_ack(0, 0, token);
                     hot_core(&mut core, at + 1, at + 2, at, token, at);
                 }
-                "complete_task" => drop(black_box(hot_complete_task(0, 0, token, at, at + 1))),
+                "complete_task" => _ = black_box(hot_complete_task(0, 0, token, at, at + 1)),
                 "sched_phase" => {
-                    hot_sched_phase(0, SchedPhaseKind::Dispatch, at, at + 1, token, 1, 2, 3, Some(&depths), Some(&depths));
+                    hot_sched_phase(
+                        0,
+                        SchedPhaseKind::Dispatch,
+                        at,
+                        at + 1,
+                        token,
+                        1,
+                        2,
+                        3,
+                        Some(&depths),
+                        Some(&depths),
+                    );
                 }
                 "orch_phase" => hot_orch_phase(at, at + 1, at, token),
                 other => panic!("no function {other}"),

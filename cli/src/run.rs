@@ -5,7 +5,7 @@ use crate::style;
 use anyhow::{Result, anyhow};
 use clap::builder::TypedValueParser as _;
 use dfx_host_drain::report::{RunReport, StreamKind};
-use dfx_host_drain::{Backpressure, BackendType, DfxConfig, ExecutionMode, Target, Timeouts};
+use dfx_host_drain::{Backpressure, BackendType, DfxConfig, ExecutionMode, PmuEvent, Target, Timeouts};
 use dfx_sim::faults::{self, Fault, FaultPlan};
 use dfx_sim::run::{ClockKind, Progress, RunOutcome, RunRequest};
 use dfx_sim::{run, workloads};
@@ -45,6 +45,16 @@ pub(crate) struct Args {
     /// Old spelling of --enable-chip-swimlane
     #[arg(long, hide = true, conflicts_with_all = ["enable_chip_swimlane", "chip_swimlane_level"])]
     enable_l2_swimlane: bool,
+
+    /// Capture the dependency graph: deps.json
+    #[arg(long, help_heading = "Switches")]
+    enable_dep_gen: bool,
+    /// Count PMU events of a type: 1, 2 (PIPE_UTILIZATION, the default), 4 (MEMORY), 5, 6, 7 or 8; 0 is off
+    #[arg(long, value_name = "EVENT", num_args = 0..=1, require_equals = true, default_missing_value = "2", help_heading = "Switches")]
+    enable_pmu: Option<u32>,
+    /// Sample what scopes hold: scope_stats/scope_stats.jsonl
+    #[arg(long, help_heading = "Switches")]
+    enable_scope_stats: bool,
 
     /// What happens when the host cannot keep up: lane, global, block or drop
     #[arg(long, value_name = "POLICY", default_value = "lane", help_heading = "Draining")]
@@ -104,6 +114,14 @@ fn after_help() -> String {
 }
 
 impl Args {
+    fn pmu(&self) -> Option<PmuEvent> {
+        let (event, replaced) = DfxConfig::pmu_event(self.enable_pmu.unwrap_or(0));
+        if replaced {
+            eprintln!("warning: --enable-pmu={} is no event type; counting PIPE_UTILIZATION (2)", self.enable_pmu.unwrap_or(0));
+        }
+        event
+    }
+
     fn request(&self) -> Result<RunRequest> {
         let target = Target::resolve(self.platform.as_deref(), self.backend_type, self.execution_mode)?;
         let level = match self.chip_swimlane_level {
@@ -113,6 +131,9 @@ impl Args {
         };
         let config = DfxConfig {
             chip_swimlane: level,
+            dep_gen: self.enable_dep_gen,
+            pmu: self.pmu(),
+            scope_stats: self.enable_scope_stats,
             backpressure: self.backpressure,
             timeouts: Timeouts {
                 op_execute: self.op_timeout,
@@ -147,7 +168,7 @@ pub(crate) fn main(args: &Args) -> Result<Done> {
     let mut request = args.request()?;
     if args.rounds > 1 && request.config.any() {
         eprintln!("note: with --rounds {} diagnostics are off: they would disturb what rounds measure", args.rounds);
-        request.config = DfxConfig { chip_swimlane: DfxConfig::swimlane_level(0)?, ..request.config };
+        request.config = request.config.without_switches();
     }
     let mut done = Done::Complete;
     for round in 0..args.rounds {
@@ -242,11 +263,14 @@ fn summary(request: &RunRequest, outcome: &RunOutcome) {
 
 /// One line per kind of stream.
 fn streams(report: &RunReport) {
-    let kinds = [
+    let kinds: [(StreamKind, &str); 7] = [
         (StreamKind::AicoreTask, "AICore tasks"),
         (StreamKind::AicpuTask, "AICPU tasks"),
         (StreamKind::SchedPhase, "scheduler phases"),
         (StreamKind::OrchPhase, "orchestrator submits"),
+        (StreamKind::Submit, "captured submits"),
+        (StreamKind::PmuRow, "PMU rows"),
+        (StreamKind::ScopeSample, "scope samples"),
     ];
     println!(
         "{:<22} {:>10} {:>10} {:>8} {:>8} {:>8} {:>7} {:>12}",

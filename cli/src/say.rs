@@ -9,7 +9,10 @@ pub(crate) fn printed(stream: &str, outcome: Result<()>) {
     if let Err(error) = outcome
         && error.kind() != ErrorKind::BrokenPipe
     {
-        let _ = writeln!(std::io::stderr(), "error: cannot write to {stream}: {error}; give it room or another place");
+        let _ = writeln!(
+            std::io::stderr(),
+            "error: cannot write to {stream}: {error}; give it room or another place"
+        );
         std::process::exit(1);
     }
 }

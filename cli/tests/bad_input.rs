@@ -32,7 +32,12 @@ fn a_level_out_of_range_is_refused_with_the_range() {
         refused(&place, &["run", "vector_example", "--chip-swimlane-level", level], 1, &words);
     }
     for level in ["x", "", "1.5", "99999999999999999999"] {
-        refused(&place, &["run", "vector_example", "--chip-swimlane-level", level], 2, &["--chip-swimlane-level"]);
+        refused(
+            &place,
+            &["run", "vector_example", "--chip-swimlane-level", level],
+            2,
+            &["--chip-swimlane-level"],
+        );
     }
 }
 
@@ -180,7 +185,8 @@ fn an_output_directory_that_cannot_be_is_refused_with_what_is_in_the_way() {
     place.write("file", "mine");
     std::fs::create_dir(place.join("w")).expect("it can be made");
     place.write("w/dfx_outputs", "mine");
-    std::fs::create_dir_all(place.join("v/dfx_outputs/chip_swimlane_records.json/x")).expect("it can be made");
+    std::fs::create_dir_all(place.join("v/dfx_outputs/chip_swimlane_records.json/x"))
+        .expect("it can be made");
     for (dir, status, words) in [
         ("", 2, &["--work-dir"][..]),
         ("file", 1, &["file is a file", "name another directory"]),
@@ -220,7 +226,8 @@ fn a_read_only_directory_is_refused() {
 #[test]
 fn a_region_that_cannot_be_set_up_leaves_nothing_behind() {
     let place = Place::new();
-    let args = ["run", "vector_example", "--enable-chip-swimlane", "--work-dir", "w", "--inject", "register-fail:1"];
+    let args =
+        ["run", "vector_example", "--enable-chip-swimlane", "--work-dir", "w", "--inject", "register-fail:1"];
     refused(&place, &args, 1, &["could not be set up", "nothing is left allocated", "lower level"]);
 }
 

@@ -64,7 +64,8 @@ fn any_name_of_a_work_directory_works_and_can_be_pasted_from_the_summary() {
         let line = said.err.lines().find_map(|line| line.strip_prefix("to check it:  dfx "));
         let line = line.unwrap_or_else(|| panic!("{said:?}"));
         let script = format!("'{}' {line}", env!("CARGO_BIN_EXE_dfx"));
-        let pasted = std::process::Command::new("sh").args(["-c", &script]).current_dir(place.path()).output();
+        let pasted =
+            std::process::Command::new("sh").args(["-c", &script]).current_dir(place.path()).output();
         let pasted = Said::from(pasted.expect("there is a shell"));
         assert!(pasted.status == Some(0) && pasted.out.starts_with("complete"), "{line}: {pasted:?}");
     }
@@ -83,9 +84,8 @@ fn nothing_of_an_earlier_run_stays_in_the_directory() {
     place.write("w/dfx_outputs/mine.txt", "mine");
     complete(&run("flood:20", "1"));
     let expected =
-        ["w", "w/dfx_outputs", RECORDS, "w/dfx_outputs/mine.txt", "w/dfx_outputs/run.json"].map(|path| {
-            if path == RECORDS { format!("w/{RECORDS}") } else { path.to_owned() }
-        });
+        ["w", "w/dfx_outputs", RECORDS, "w/dfx_outputs/mine.txt", "w/dfx_outputs/run.json"]
+            .map(|path| if path == RECORDS { format!("w/{RECORDS}") } else { path.to_owned() });
     assert_eq!(place.contents(), expected);
     let records = json(&place.join("w").join(RECORDS));
     assert_eq!(records["aicore_tasks"].as_array().map(Vec::len), Some(20));
@@ -184,8 +184,7 @@ fn a_closed_pipe_is_not_a_failure() {
 /// Starts a long run in `w`, kills it when `when` says so, and checks what is left: complete files under final names, or
 /// none.
 fn kill(place: &Place, when: impl Fn(&Path, Duration) -> bool) {
-    let mut command =
-        place.command(&["run", "flood:150000", "--enable-chip-swimlane", "--work-dir", "w"]);
+    let mut command = place.command(&["run", "flood:150000", "--enable-chip-swimlane", "--work-dir", "w"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let (dir, begun) = (place.join("w/dfx_outputs"), Instant::now());
     while !when(&dir, begun.elapsed()) && child.try_wait().expect("it is ours").is_none() {
@@ -232,5 +231,8 @@ fn a_killed_run_leaves_no_half_written_file_under_a_final_name() {
     complete(&place.dfx(&["run", "vector_example", "--enable-chip-swimlane", "--work-dir", "w"]));
     complete(&place.dfx(&["check", "w"]));
     let left = place.contents();
-    assert_eq!(left, ["w", "w/dfx_outputs", "w/dfx_outputs/chip_swimlane_records.json", "w/dfx_outputs/run.json"]);
+    assert_eq!(
+        left,
+        ["w", "w/dfx_outputs", "w/dfx_outputs/chip_swimlane_records.json", "w/dfx_outputs/run.json"]
+    );
 }

@@ -152,7 +152,13 @@ impl<Q: QueueMem> ReadyQueue<Q> {
 
     /// [`put`](Self::put) as a fault plan wants it.
     #[cfg(feature = "testpoints")]
-    fn push_spoiled<M: LaneMem, C: Clock>(&mut self, entry: &Entry, lane: &M, stall: &Stall, clock: &C) -> bool {
+    fn push_spoiled<M: LaneMem, C: Clock>(
+        &mut self,
+        entry: &Entry,
+        lane: &M,
+        stall: &Stall,
+        clock: &C,
+    ) -> bool {
         use crate::clock::Publish;
         let mut entry = *entry;
         match clock.publish(&mut entry) {
@@ -160,7 +166,9 @@ impl<Q: QueueMem> ReadyQueue<Q> {
                 self.held = Some(entry);
                 return true;
             }
-            Publish::Twice => return self.put(&entry, lane, stall, clock) && self.put(&entry, lane, stall, clock),
+            Publish::Twice => {
+                return self.put(&entry, lane, stall, clock) && self.put(&entry, lane, stall, clock);
+            }
             Publish::Once | Publish::Later => {}
         }
         let sent = self.put(&entry, lane, stall, clock);

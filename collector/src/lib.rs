@@ -8,13 +8,20 @@
 //! * [`clock`]: where time stamps come from, and how a waiting producer gives way;
 //! * [`stall`]: how long a producer may wait, and when it stops believing in its host;
 //! * [`lane`]: the engine: free-queue pop, ready-queue push, rotation, accounting;
-//! * [`swimlane`]: the chip swimlane's recorders for AICPU and AICore.
+//! * [`swimlane`]: the chip swimlane's recorders for AICPU and AICore;
+//! * [`dep_gen`]: every submit and the dependencies it named;
+//! * [`pmu`]: the hardware counters, task by task;
+//! * [`scope_stats`]: how full the runtime's resources are when scopes begin and end.
 #![no_std]
 
 pub mod abi;
 pub mod clock;
+pub mod dep_gen;
 pub mod fence;
 pub mod lane;
+mod lanes;
+pub mod pmu;
+pub mod scope_stats;
 pub mod stall;
 pub mod swimlane;
 pub mod sync;

@@ -7,6 +7,7 @@ use dfx_mock::clock::ScriptClock;
 use dfx_mock::device::{Device, Rig};
 use dfx_mock::region::{Region, Shape};
 use dfx_mock::rows::phase;
+use dfx_mock::scaled;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -127,7 +128,8 @@ fn without_a_known_launch_start_init_reads_the_clock_once() {
     let rig = Rig::cold(Shape::small(Level::AicoreTiming, 1), 1);
     let region = &rig.region;
     // SAFETY: the region outlives the launch; nothing else runs.
-    let init = unsafe { rig.device.swimlane.init(region.shape.geometry, region.base(), DeviceAddr::NULL, 1, None) };
+    let init =
+        unsafe { rig.device.swimlane.init(region.shape.geometry, region.base(), DeviceAddr::NULL, 1, None) };
     assert_eq!((init, rig.device.clock.reads()), (Ok(()), 1));
 }
 
@@ -137,7 +139,7 @@ fn no_record_function_allocates() {
     rig.host().drains = false;
     let before = ALLOCATIONS.with(Cell::get);
     // Past rotations, drops, waits and a flush.
-    call_everything(&rig.device.swimlane, 20_000);
+    call_everything(&rig.device.swimlane, scaled(20_000, 1_100));
     // SAFETY: this thread is the only caller.
     unsafe {
         rig.device.swimlane.flush(0, &[0]);
@@ -277,7 +279,10 @@ fn a_region_that_cannot_be_recorded_into_is_refused_and_nothing_is_recorded() {
     // SAFETY: the region outlives the launch; nothing else runs.
     unsafe {
         assert_eq!(swimlane.init(geometry, DeviceAddr::NULL, table, 2, None), Err(InitError::NoRegion));
-        assert_eq!(swimlane.init(geometry, base, table, 3, None), Err(InitError::Cores { wanted: 3, limit: 2 }));
+        assert_eq!(
+            swimlane.init(geometry, base, table, 3, None),
+            Err(InitError::Cores { wanted: 3, limit: 2 })
+        );
         level.store(5, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(swimlane.init(geometry, base, table, 2, None), Err(InitError::Level(5)));
     }

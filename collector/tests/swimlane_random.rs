@@ -36,7 +36,9 @@ fn random_schedules_conserve_every_record() {
         workers.into_iter().filter_map(|worker| worker.join().expect("a worker catches its panics")).collect()
     });
     for seed in &failed {
-        eprintln!("seed {seed} fails; repeat with: DFX_SEED={seed} cargo test -p dfx-collector --test swimlane_random");
+        eprintln!(
+            "seed {seed} fails; repeat with: DFX_SEED={seed} cargo test -p dfx-collector --test swimlane_random"
+        );
     }
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
 }
@@ -244,11 +246,18 @@ impl Run {
             if account.key.0 == BufferKind::AicoreTask {
                 let core = &device.cores[account.key.1 as usize];
                 let raced = self.raced[account.key.1 as usize];
-                assert_eq!(account.serials.len() as u32, core.committed, "every committed row is found: {account:?}");
+                assert_eq!(
+                    account.serials.len() as u32,
+                    core.committed,
+                    "every committed row is found: {account:?}"
+                );
                 // A hung core may not have come to the slot that it would have been refused.
                 let least = account.dropped.saturating_sub(u32::from(core.unreserved()));
                 let refused = core.refused;
-                assert!((least..=account.dropped + raced).contains(&refused), "{refused} refused, {raced}: {account:?}");
+                assert!(
+                    (least..=account.dropped + raced).contains(&refused),
+                    "{refused} refused, {raced}: {account:?}"
+                );
             }
             if !killed {
                 account.assert_conserved(produced);

@@ -5,6 +5,7 @@ use dfx_collector::abi::token;
 use dfx_mock::device::Rig;
 use dfx_mock::region::Shape;
 use dfx_mock::rows::LaneKey;
+use dfx_mock::scaled;
 
 const BUFFER: u32 = CORE_RECORDS as u32;
 const CORE: LaneKey = (BufferKind::AicoreTask, 0);
@@ -15,14 +16,18 @@ fn nine_thousand_three_hundred_dispatches_on_one_core_give_as_many_rows() {
     for level in [Level::AicoreTiming, Level::AicpuTiming] {
         let mut rig = Rig::new(Shape::small(level, 1), 1);
         rig.help_while_waiting();
-        for _ in 0..93 {
+        for _ in 0..scaled(93, 22) {
             rig.device.run(0, 100);
             rig.host().step(8);
         }
         rig.device.flush();
         let books = rig.finish_whole();
         for account in books {
-            assert_eq!((account.serials.len(), account.recovered), (9_300, 0), "{account:?}");
+            assert_eq!(
+                (account.serials.len(), account.recovered),
+                (scaled(9_300, 2_200) as usize, 0),
+                "{account:?}"
+            );
         }
     }
 }
@@ -33,7 +38,7 @@ fn a_rotation_loses_and_tears_nothing_at_any_interleaving() {
     // Steps that the core takes of the last task before the boundary: 0 = not even seen, 4 = committed.
     for before in 2..=4 {
         // Bit n: AICPU polls after the n-th step that follows.
-        for polls in 0..1u32 << 8 {
+        for polls in (0..1u32 << 8).step_by(scaled(1, 101) as usize) {
             let mut rig = Rig::new(Shape::small(Level::AicpuTiming, 1), 1);
             rig.device.run(0, BUFFER - 1);
             rig.device.drivers[0].dispatch(&rig.device.swimlane);
@@ -100,7 +105,12 @@ fn a_runtime_that_never_reports_acknowledges_still_gets_every_row() {
     rig.device.flush();
     let books = rig.host().finish();
     assert_eq!((books[0].total, books[0].dropped), (4 * BUFFER + 5, 0));
-    assert_eq!(books[0].missing, 4 * BUFFER + 5, "no core ran, so every promised row is missing: {:?}", books[0]);
+    assert_eq!(
+        books[0].missing,
+        4 * BUFFER + 5,
+        "no core ran, so every promised row is missing: {:?}",
+        books[0]
+    );
 }
 
 #[test]
@@ -186,7 +196,8 @@ fn flushing_twice_publishes_once_and_recording_goes_on_after() {
         rig.device.phase(0);
         rig.device.submit();
         rig.device.flush();
-        let entries = rig.region.word(rig.region.layout.queue.tails).load(std::sync::atomic::Ordering::Relaxed);
+        let entries =
+            rig.region.word(rig.region.layout.queue.tails).load(std::sync::atomic::Ordering::Relaxed);
         rig.device.flush();
         assert_eq!(
             rig.region.word(rig.region.layout.queue.tails).load(std::sync::atomic::Ordering::Relaxed),
@@ -213,7 +224,7 @@ fn lanes_that_start_with_empty_free_queues_drop_until_the_host_comes_and_count_i
     };
     work(&mut rig);
     assert_eq!(rig.device.cores[0].refused, 10, "core and AICPU agree that there is no slot");
-    assert_eq!(rig.host().contended().1, true, "the host is told");
+    assert!(rig.host().contended().1, "the host is told");
     rig.host().refill();
     work(&mut rig);
     rig.device.flush();

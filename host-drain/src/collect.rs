@@ -1,11 +1,17 @@
 //! The collector: takes delivered buffers, checks their rows, and keeps them until export.
 
 use crate::lanes::LaneId;
-use crate::records::SwimlaneRecords;
+use crate::deps::SubmitStore;
+use crate::export::pmu::PmuRow;
+use crate::records::{Lanes, SwimlaneRecords};
+use dfx_collector::abi::Platform;
 use crate::report::StreamKind;
+use dfx_collector::abi::dep_gen::SubmitRecord;
+use dfx_collector::abi::pmu::{RecordA2a3, RecordA5};
+use dfx_collector::abi::scope_stats;
 use dfx_collector::abi::swimlane::{CoreRecord, OrchPhaseRecord, SchedPhaseKind, SchedPhaseRecord, TaskRecord};
 use std::collections::BTreeMap;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// The records of one buffer, on the host.
 #[derive(Debug)]
@@ -18,33 +24,45 @@ pub enum Rows {
     Sched(Vec<SchedPhaseRecord>),
     /// Orchestrator submits.
     Orch(Vec<OrchPhaseRecord>),
+    /// dep_gen's submits and overflow slots.
+    Submit(Vec<SubmitRecord>),
+    /// PMU records of a2a3.
+    PmuA2a3(Vec<RecordA2a3>),
+    /// PMU records of a5.
+    PmuA5(Vec<RecordA5>),
+    /// Scope samples.
+    Scope(Vec<scope_stats::Record>),
+}
+
+fn filled<R: Clone + FromZeros + IntoBytes + FromBytes, E>(
+    rows: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<Vec<R>, E> {
+    let mut records = vec![R::new_zeroed(); rows];
+    fill(records.as_mut_bytes())?;
+    Ok(records)
 }
 
 impl Rows {
     /// `rows` records of `kind`, whose bytes `fill` supplies.
-    pub(crate) fn fetch<E>(kind: StreamKind, rows: u32, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Rows, E> {
+    pub(crate) fn fetch<E>(
+        kind: StreamKind,
+        rows: u32,
+        platform: Platform,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Rows, E> {
         let rows = rows as usize;
         Ok(match kind {
-            StreamKind::AicoreTask => {
-                let mut records = vec![CoreRecord::default(); rows];
-                fill(records.as_mut_bytes())?;
-                Rows::Core(records)
-            }
-            StreamKind::SchedPhase => {
-                let mut records = vec![SchedPhaseRecord::default(); rows];
-                fill(records.as_mut_bytes())?;
-                Rows::Sched(records)
-            }
-            StreamKind::OrchPhase => {
-                let mut records = vec![OrchPhaseRecord::default(); rows];
-                fill(records.as_mut_bytes())?;
-                Rows::Orch(records)
-            }
-            _ => {
-                let mut records = vec![TaskRecord::default(); rows];
-                fill(records.as_mut_bytes())?;
-                Rows::Task(records)
-            }
+            StreamKind::AicoreTask => Rows::Core(filled(rows, fill)?),
+            StreamKind::AicpuTask => Rows::Task(filled(rows, fill)?),
+            StreamKind::SchedPhase => Rows::Sched(filled(rows, fill)?),
+            StreamKind::OrchPhase => Rows::Orch(filled(rows, fill)?),
+            StreamKind::Submit => Rows::Submit(filled(rows, fill)?),
+            StreamKind::ScopeSample => Rows::Scope(filled(rows, fill)?),
+            StreamKind::PmuRow | StreamKind::Arg => match platform {
+                Platform::A2a3 => Rows::PmuA2a3(filled(rows, fill)?),
+                Platform::A5 => Rows::PmuA5(filled(rows, fill)?),
+            },
         })
     }
 
@@ -55,6 +73,24 @@ impl Rows {
             Rows::Task(rows) => rows.len(),
             Rows::Sched(rows) => rows.len(),
             Rows::Orch(rows) => rows.len(),
+            Rows::Submit(rows) => rows.len(),
+            Rows::PmuA2a3(rows) => rows.len(),
+            Rows::PmuA5(rows) => rows.len(),
+            Rows::Scope(rows) => rows.len(),
+        }
+    }
+
+    /// Host memory that they take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Rows::Core(rows) => size_of_val(&rows[..]),
+            Rows::Task(rows) => size_of_val(&rows[..]),
+            Rows::Sched(rows) => size_of_val(&rows[..]),
+            Rows::Orch(rows) => size_of_val(&rows[..]),
+            Rows::Submit(rows) => size_of_val(&rows[..]),
+            Rows::PmuA2a3(rows) => size_of_val(&rows[..]),
+            Rows::PmuA5(rows) => size_of_val(&rows[..]),
+            Rows::Scope(rows) => size_of_val(&rows[..]),
         }
     }
 
@@ -76,6 +112,8 @@ pub struct Delivery {
     pub seq: u32,
     /// Its records.
     pub rows: Rows,
+    /// The AICPU thread whose ready queue brought it.
+    pub thread: u32,
     /// Whether the device never published it.
     pub recovered: bool,
 }
@@ -96,6 +134,9 @@ pub type Anomalies = BTreeMap<&'static str, u64>;
 #[derive(Debug)]
 pub struct Collector {
     records: SwimlaneRecords,
+    pmu: Lanes<PmuRow>,
+    scopes: Lanes<scope_stats::Record>,
+    submits: SubmitStore,
     /// By lane: the index of its core or thread.
     index: Vec<u32>,
     taken: Vec<Taken>,
@@ -112,12 +153,33 @@ impl Collector {
     pub fn new(cores: u32, threads: u32, index: Vec<u32>) -> Self {
         let taken = vec![Taken::default(); index.len()];
         let records = SwimlaneRecords::new(cores as usize, threads as usize);
-        Collector { records, index, taken, anomalies: Anomalies::new() }
+        Collector {
+            records,
+            pmu: Lanes::new(cores as usize),
+            scopes: Lanes::new(1),
+            submits: SubmitStore::default(),
+            index,
+            taken, anomalies: Anomalies::new() }
     }
 
     /// What was kept so far.
     pub fn records(&self) -> &SwimlaneRecords {
         &self.records
+    }
+
+    /// The PMU rows, core by core.
+    pub fn pmu_rows(&self) -> impl Iterator<Item = &PmuRow> + '_ {
+        self.pmu.all()
+    }
+
+    /// The scope samples.
+    pub fn scope_samples(&self) -> impl Iterator<Item = &scope_stats::Record> + '_ {
+        self.scopes.all()
+    }
+
+    /// The submits.
+    pub fn submits(&self) -> &SubmitStore {
+        &self.submits
     }
 
     /// What lane `id`'s deliveries came to.
@@ -166,6 +228,23 @@ impl Collector {
                 self.odd("submit_end_before_start", odd);
                 self.records.push_orch(index, seq, &rows).map(|()| rows.len())
             }
+            Rows::PmuA2a3(rows) => {
+                let row = |record| PmuRow::of_a2a3(record, index as u32, delivery.thread);
+                self.pmu.insert(index, seq, rows.iter().map(row).collect());
+                Ok(rows.len())
+            }
+            Rows::PmuA5(rows) => {
+                let row = |record| PmuRow::of_a5(record, index as u32, delivery.thread);
+                self.pmu.insert(index, seq, rows.iter().map(row).collect());
+                Ok(rows.len())
+            }
+            Rows::Scope(rows) => {
+                let count = rows.len();
+                self.scopes.insert(index, seq, rows.into_boxed_slice());
+                Ok(count)
+            }
+            // Overflow slots are no submits of their own.
+            Rows::Submit(rows) => Ok(self.submits.push_buffer(seq, &rows) as usize),
         };
         match kept {
             Ok(rows) => {

@@ -1,6 +1,8 @@
 //! What a session is asked to do, validated before any device work.
 
+use dfx_collector::abi::pmu::{self, EventType};
 use dfx_collector::abi::swimlane::{self, Level};
+use dfx_collector::abi::{dep_gen, scope_stats};
 use dfx_collector::abi::{Geometry, Platform};
 use dfx_collector::stall::Budget;
 use std::fmt;
@@ -73,6 +75,12 @@ pub struct PoolSizes {
     pub sched: u32,
     /// For the orchestrator: submits.
     pub orch: u32,
+    /// For dep_gen: submits with their arguments.
+    pub dep_gen: u32,
+    /// Per core: PMU records.
+    pub pmu: u32,
+    /// For scope statistics: samples.
+    pub scope_stats: u32,
 }
 
 impl Default for PoolSizes {
@@ -82,6 +90,9 @@ impl Default for PoolSizes {
             core: swimlane::CORE_BUFFERS as u32,
             sched: swimlane::SCHED_BUFFERS as u32,
             orch: swimlane::ORCH_BUFFERS as u32,
+            dep_gen: dep_gen::BUFFERS as u32,
+            pmu: pmu::BUFFERS as u32,
+            scope_stats: scope_stats::BUFFERS as u32,
         }
     }
 }
@@ -89,7 +100,15 @@ impl Default for PoolSizes {
 impl PoolSizes {
     /// The same number of buffers for every lane.
     pub fn all(buffers: u32) -> Self {
-        PoolSizes { task: buffers, core: buffers, sched: buffers, orch: buffers }
+        PoolSizes {
+            task: buffers,
+            core: buffers,
+            sched: buffers,
+            orch: buffers,
+            dep_gen: buffers,
+            pmu: buffers,
+            scope_stats: buffers,
+        }
     }
 }
 
@@ -120,6 +139,12 @@ impl Default for Timeouts {
 pub struct DfxConfig {
     /// The chip swimlane's level.
     pub chip_swimlane: Level,
+    /// Whether submits are captured for the dependency graph.
+    pub dep_gen: bool,
+    /// Which PMU events are counted, if any.
+    pub pmu: Option<EventType>,
+    /// Whether scopes are sampled.
+    pub scope_stats: bool,
     /// What happens when the host cannot keep up.
     pub backpressure: Backpressure,
     /// Buffers per lane.
@@ -144,25 +169,44 @@ impl DfxConfig {
     /// # Errors
     /// When one cannot: it would wait for a buffer that never comes and drop what follows.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let PoolSizes { task, core, sched, orch } = self.pools;
+        let PoolSizes { task, core, sched, orch, dep_gen, pmu, scope_stats } = self.pools;
         let level = self.chip_swimlane;
-        for (field, buffers, least, from) in [
+        for (field, buffers, least, on) in [
             // A core's full buffer is published only when its successor is active.
-            ("pools.core", core, 2, Level::AicoreTiming),
-            ("pools.task", task, 1, Level::AicpuTiming),
-            ("pools.sched", sched, 1, Level::SchedPhases),
-            ("pools.orch", orch, 1, Level::OrchPhases),
+            ("pools.core", core, 2, level >= Level::AicoreTiming),
+            ("pools.task", task, 1, level >= Level::AicpuTiming),
+            ("pools.sched", sched, 1, level >= Level::SchedPhases),
+            ("pools.orch", orch, 1, level >= Level::OrchPhases),
+            ("pools.dep_gen", dep_gen, 1, self.dep_gen),
+            ("pools.pmu", pmu, 1, self.pmu.is_some()),
+            ("pools.scope_stats", scope_stats, 1, self.scope_stats),
         ] {
-            if level >= from && buffers < least {
+            if on && buffers < least {
                 return Err(ConfigError::new(field, buffers, format!("at least {least} for each lane")));
             }
         }
         Ok(())
     }
 
+    /// The same with every switch off.
+    #[must_use]
+    pub fn without_switches(self) -> Self {
+        DfxConfig { chip_swimlane: Level::Disabled, dep_gen: false, pmu: None, scope_stats: false, ..self }
+    }
+
     /// Whether any switch is on.
     pub fn any(&self) -> bool {
-        self.chip_swimlane != Level::Disabled
+        self.chip_swimlane != Level::Disabled || self.dep_gen || self.pmu.is_some() || self.scope_stats
+    }
+
+    /// The PMU event type from its number, and whether it had to be replaced: an unknown one that is not 0 becomes
+    /// `PIPE_UTILIZATION`.
+    pub fn pmu_event(number: u32) -> (Option<EventType>, bool) {
+        match (number, EventType::from_raw(number)) {
+            (0, _) => (None, false),
+            (_, Some(event)) => (Some(event), false),
+            (_, None) => (Some(EventType::PipeUtilization), true),
+        }
     }
 
     /// What the device is told about waiting.

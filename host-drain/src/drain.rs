@@ -160,7 +160,8 @@ impl Drain {
                 if rows.len() == table.lane(lane).buffer.capacity as usize {
                     table.lane(lane).account.rotations += 1;
                 }
-                deliver(Delivery { lane, seq: entry.seq, rows, recovered: false });
+                table.lane(lane).thread = thread as u32;
+                deliver(Delivery { lane, seq: entry.seq, rows, thread: thread as u32, recovered: false });
             }
             Err(error) => {
                 self.queues[thread].attempts += 1;
@@ -260,7 +261,7 @@ pub fn fetch(
     // Only a buffer that was zero before shows which of its rows are there; of another, nothing can be believed.
     let believed = if lane.zeroed { layout.capacity } else { 0 };
     let rows = if count > layout.capacity { believed } else { count };
-    let fetched = Rows::fetch(lane.kind, rows, |bytes| transport.fetch(buffer.offset(layout.records as u64), bytes))?;
+    let fetched = Rows::fetch(lane.kind, rows, lane.platform, |bytes| transport.fetch(buffer.offset(layout.records as u64), bytes))?;
     if count > layout.capacity {
         lane.account.corrupt += 1;
         tracing::warn!(kind = lane.kind.name(), lane = lane.index, count, capacity = layout.capacity,

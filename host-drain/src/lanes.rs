@@ -3,7 +3,7 @@
 use crate::ledger::Account;
 use crate::report::{Feature, StreamKind};
 use crate::transport::{Transport, TransportError};
-use dfx_collector::abi::DeviceAddr;
+use dfx_collector::abi::{DeviceAddr, Platform};
 use dfx_collector::abi::layout::{BufferLayout, LaneLayout};
 use std::collections::{HashMap, VecDeque};
 
@@ -69,6 +69,10 @@ pub struct Lane {
     pub spare: VecDeque<DeviceAddr>,
     /// The free queue's tail: buffers offered so far. The host alone writes it.
     pub offered: u32,
+    /// The AICPU thread whose ready queue last brought a buffer of it.
+    pub thread: u32,
+    /// Whose record layouts its buffers have.
+    pub platform: Platform,
     /// What became of its records.
     pub account: Account,
 }

@@ -18,6 +18,7 @@
 pub mod artifact;
 pub mod collect;
 pub mod config;
+pub mod deps;
 pub mod drain;
 pub mod export;
 pub mod features;
@@ -35,6 +36,8 @@ pub mod target;
 pub mod testpoint;
 pub mod transport;
 pub mod workers;
+
+pub use dfx_collector::abi::pmu::EventType as PmuEvent;
 
 pub use config::{Backpressure, Board, ConfigError, DfxConfig, PoolSizes, Timeouts, TransportKind};
 pub use target::{BackendType, ExecutionMode, Target};

@@ -4,7 +4,8 @@ use crate::collect::{Collector, Delivery};
 use crate::config::{Board, DfxConfig};
 use crate::features;
 use crate::lanes::LaneId;
-use crate::report::{Feature, Half, Reason, StreamReport};
+use crate::deps::DeviceCount;
+use crate::report::{Feature, Half, Reason, StreamKind, StreamReport};
 use crate::service::Service;
 use crate::transport::TransportError;
 use dfx_collector::abi::peer::Peer;
@@ -26,6 +27,22 @@ pub struct Closed {
     pub orch_lanes: u32,
     /// Whose device half it was.
     pub device: Option<Half>,
+    /// Whether there is a graph to be written.
+    pub graph: Graph,
+    /// What the device counted of it.
+    pub captured: DeviceCount,
+}
+
+/// What became of the captured graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Graph {
+    /// dep_gen was off.
+    #[default]
+    None,
+    /// Every submit and dependency is there.
+    Whole,
+    /// Something is missing or broken: it must not pass as a graph.
+    Refused,
 }
 
 /// A lane's own words at rest.
@@ -117,7 +134,35 @@ pub fn close(
     if let Some(region) = service.region(Feature::ChipSwimlane) {
         features::swimlane::close(&*transport, region, config, board, &mut closed);
     }
+    if let Some(region) = service.region(Feature::DepGen) {
+        let overflow = features::dep_gen::overflow_total(&*transport, region, board);
+        judge_graph(service, collector, overflow, &mut closed);
+    }
     closed
+}
+
+/// Whether what was captured is a whole graph; if not, why.
+fn judge_graph(
+    service: &Service,
+    collector: &Collector,
+    overflow: Result<u32, TransportError>,
+    closed: &mut Closed,
+) {
+    let account = service.table.lanes.iter().find(|lane| lane.kind == StreamKind::Submit).map(|lane| &lane.account);
+    let (produced, dropped) = account.map_or((0, 0), |account| (account.produced.unwrap_or(0), account.dropped));
+    closed.captured =
+        DeviceCount { submits: produced, overflow: overflow.map_or(0, u64::from), dropped };
+    closed.graph = Graph::Whole;
+    if let Err(refusal) = collector.submits().finish(closed.captured) {
+        closed.graph = Graph::Refused;
+        closed.reasons.push(Reason {
+            code: "graph_refused".into(),
+            feature: Some(Feature::DepGen),
+            lane: Some(0),
+            count: 1,
+            message: format!("no deps.json is written: {refusal}"),
+        });
+    }
 }
 
 /// Whether every region's peer word says that the device half is ours.

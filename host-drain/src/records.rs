@@ -154,11 +154,12 @@ impl<R> Lane<R> {
     }
 }
 
+/// Chunks per lane, in the order of their buffers.
 #[derive(Debug)]
-struct Lanes<R>(Vec<Lane<R>>);
+pub(crate) struct Lanes<R>(Vec<Lane<R>>);
 
 impl<R> Lanes<R> {
-    fn new(lanes: usize) -> Self {
+    pub(crate) fn new(lanes: usize) -> Self {
         Lanes((0..lanes).map(|_| Lane::EMPTY).collect())
     }
 
@@ -176,6 +177,16 @@ impl<R> Lanes<R> {
         };
         store.insert(seq, records.iter().map(row).collect());
         Ok(())
+    }
+
+    /// Keeps a chunk; `false` when there is no such lane.
+    pub(crate) fn insert(&mut self, lane: usize, seq: u32, rows: Box<[R]>) -> bool {
+        self.0.get_mut(lane).map(|lane| lane.insert(seq, rows)).is_some()
+    }
+
+    /// The rows of all lanes, lane by lane.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &R> + '_ {
+        self.0.iter().flat_map(Lane::iter)
     }
 
     fn iter(&self, lane: usize) -> impl Iterator<Item = &R> + '_ {

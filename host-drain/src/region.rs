@@ -8,7 +8,7 @@ use crate::ledger::Account;
 use crate::report::{Feature, StreamKind};
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::layout::{BufferLayout, LaneLayout, QueueLayout};
-use dfx_collector::abi::{DeviceAddr, peer};
+use dfx_collector::abi::{DeviceAddr, Platform, peer};
 use std::collections::VecDeque;
 
 /// The largest block that is asked for, unless a single piece needs more.
@@ -23,6 +23,8 @@ pub struct RegionPlan {
     pub feature: Feature,
     /// Size of header and lane states in bytes.
     pub bytes: usize,
+    /// Whose record layouts its buffers have.
+    pub platform: Platform,
     /// Ready queues, freeze, peer word.
     pub queue: QueueLayout,
     /// Words of the header that are not 0: offset and value.
@@ -168,6 +170,8 @@ fn make_one(
             spares: lane.spares,
             spare,
             offered: 0,
+            thread: 0,
+            platform: plan.platform,
             account: Account::default(),
         });
         table.offer(transport, id)?;

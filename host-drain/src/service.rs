@@ -246,7 +246,8 @@ impl Bay {
                     let count = rows.present();
                     if count > 0 {
                         table.lane(lane).account.buffers += 1;
-                        deliver(Delivery { lane, seq, rows, recovered });
+                        let thread = table.lane(lane).thread;
+                        deliver(Delivery { lane, seq, rows, thread, recovered });
                     }
                     table.place(buffer, Place::Spare);
                     return count;

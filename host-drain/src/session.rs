@@ -11,24 +11,31 @@
 use crate::artifact::{ArtifactError, ArtifactInfo};
 use crate::collect::{Collector, Delivery};
 use crate::config::{Board, ConfigError, DfxConfig, TransportKind};
+use crate::deps::{self, Variant};
+use crate::export;
 use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
+use crate::features;
+use crate::features::pmu::PmuRegion;
 use crate::lanes::LaneTable;
 use crate::memory::DeviceMemory;
-use crate::reconcile::{Closed, close};
-use crate::features::swimlane::{self, SwimlaneRegion};
+use crate::reconcile::{Closed, Graph, close};
+use crate::features::swimlane::SwimlaneRegion;
 use crate::region::{self, Region};
-use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamReport};
+use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamKind, StreamReport};
 use crate::service::Service;
 use crate::testpoint::Points;
 use crate::transport::{Copy, Svm, Transport, TransportError};
 use crate::workers::{Step, Workers};
 use crossbeam_queue::SegQueue;
-use dfx_collector::abi::swimlane::Level;
+use dfx_collector::abi::DeviceAddr;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that may be delivered and not yet kept before the drain waits.
+const WAITING_BYTES: u64 = 64 << 20;
 
 /// What a session is made for.
 pub struct SessionSpec {
@@ -108,6 +115,8 @@ struct Engine {
     service: Mutex<Service>,
     collector: Mutex<Collector>,
     delivered: SegQueue<Delivery>,
+    /// Bytes delivered and not yet kept.
+    waiting: AtomicU64,
     /// Buffers kept so far, for progress.
     kept: AtomicU64,
     regions: Vec<Region>,
@@ -124,7 +133,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Engine {
     fn step_service(&self) -> u32 {
         self.points.hit("service.step");
-        lock(&self.service).step(&mut |delivery| self.delivered.push(delivery))
+        // What is delivered is host memory: the drain waits for the collector rather than filling it up. The device then
+        // feels its queues fill, which is what backpressure is for.
+        if self.waiting.load(Ordering::Relaxed) > WAITING_BYTES {
+            return 0;
+        }
+        lock(&self.service).step(&mut |delivery| {
+            self.waiting.fetch_add(delivery.rows.bytes() as u64, Ordering::Relaxed);
+            self.delivered.push(delivery);
+        })
     }
 
     fn step_collect(&self) -> u32 {
@@ -134,7 +151,9 @@ impl Engine {
         let mut collector = lock(&self.collector);
         while taken < 64 {
             let Some(delivery) = self.delivered.pop() else { break };
+            let bytes = delivery.rows.bytes() as u64;
             collector.take(delivery);
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             taken += 1;
         }
         self.kept.fetch_add(u64::from(taken), Ordering::Relaxed);
@@ -210,26 +229,30 @@ impl Session {
         let SessionSpec { config, board, memory, transport } = spec;
         board.validate()?;
         config.validate()?;
-        let engine = match config.chip_swimlane {
-            Level::Disabled => None,
-            _ => {
-                let transport = wrap(match transport {
-                    TransportKind::Svm => Arc::new(Svm::new(memory)),
-                    TransportKind::Copy => Arc::new(Copy::new(memory)),
-                });
-                let mut table = LaneTable::default();
-                let regions = region::make(&*transport, &mut table, vec![swimlane::plan(&config, &board)])?;
-                let index = table.lanes.iter().map(|lane| lane.index).collect();
-                Some(Arc::new(Engine {
-                    collector: Mutex::new(Collector::new(board.cores(), board.geometry().max_threads, index)),
-                    service: Mutex::new(Service::new(transport, table, regions.clone(), config.backpressure)),
-                    delivered: SegQueue::new(),
-                    kept: AtomicU64::new(0),
-                    regions,
-                    points,
-                    dead: AtomicBool::new(false),
-                }))
+        let plans = features::plans(&config, &board);
+        let engine = if plans.is_empty() {
+            None
+        } else {
+            let transport = wrap(match transport {
+                TransportKind::Svm => Arc::new(Svm::new(memory)),
+                TransportKind::Copy => Arc::new(Copy::new(memory)),
+            });
+            let mut table = LaneTable::default();
+            let regions = region::make(&*transport, &mut table, plans)?;
+            for region in regions.iter().filter(|region| region.feature == Feature::Pmu) {
+                features::pmu::arm(&*transport, region, &board)?;
             }
+            let index = table.lanes.iter().map(|lane| lane.index).collect();
+            Some(Arc::new(Engine {
+                collector: Mutex::new(Collector::new(board.cores(), board.geometry().max_threads, index)),
+                service: Mutex::new(Service::new(transport, table, regions.clone(), config.backpressure)),
+                delivered: SegQueue::new(),
+                waiting: AtomicU64::new(0),
+                kept: AtomicU64::new(0),
+                regions,
+                points,
+                dead: AtomicBool::new(false),
+            }))
         };
         Ok(Session {
             config,
@@ -258,7 +281,23 @@ impl Session {
     /// The region for the device, when the chip swimlane is on.
     pub fn swimlane_region(&self) -> Option<SwimlaneRegion> {
         let region = self.region(Feature::ChipSwimlane)?;
-        Some(swimlane::for_device(region, &self.board))
+        Some(features::swimlane::for_device(region, &self.board))
+    }
+
+    /// The PMU's region for the device, when it is on.
+    pub fn pmu_region(&self) -> Option<PmuRegion> {
+        let region = self.region(Feature::Pmu)?;
+        Some(features::pmu::for_device(region, &self.board))
+    }
+
+    /// dep_gen's region for the device, when it is on.
+    pub fn dep_gen_region(&self) -> Option<DeviceAddr> {
+        self.region(Feature::DepGen).map(|region| region.base)
+    }
+
+    /// The scope statistics' region for the device, when they are on.
+    pub fn scope_stats_region(&self) -> Option<DeviceAddr> {
+        self.region(Feature::ScopeStats).map(|region| region.base)
     }
 
     /// The switches.
@@ -369,9 +408,45 @@ impl Session {
         self.expect("export", &[State::Reconciled])?;
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
         let collector = lock(&engine.collector);
-        if collector.records().is_empty() {
-            return Ok(Vec::new());
+        let transport = lock(&engine.service).transport();
+        let mut artifacts = Vec::new();
+        if !collector.records().is_empty() {
+            artifacts.push(self.export_swimlane(engine, &collector, dir)?);
         }
+        if self.closed.graph == Graph::Whole {
+            // The account has just been compared with what was captured: this cannot refuse.
+            if let Ok(submits) = collector.submits().finish(self.closed.captured) {
+                let room = engine.points.disk_room(deps::FILE_NAME);
+                artifacts.push(deps::write_file(&dir.join(deps::FILE_NAME), submits, Variant::Device, room)?.0);
+            }
+        }
+        if let Some(event) = self.config.pmu {
+            let room = engine.points.disk_room(export::pmu::FILE_NAME);
+            artifacts.extend(export::pmu::write_to_dir(dir, self.board.platform, event, collector.pmu_rows(), room)?);
+        }
+        if let Some(region) = self.region(Feature::ScopeStats) {
+            let capacities = features::scope_stats::capacities(&*transport, region, &self.board).unwrap_or_default();
+            let sum = |count: fn(&StreamReport) -> u64| {
+                self.closed.streams.iter().filter(|s| s.kind == StreamKind::ScopeSample).map(count).sum()
+            };
+            artifacts.push(export::scope_stats::write_to_dir(
+                dir,
+                &capacities,
+                sum(|stream| stream.dropped + stream.lost),
+                sum(|stream| stream.produced.unwrap_or(0)),
+                collector.scope_samples(),
+                engine.points.disk_room(export::scope_stats::FILE_NAME),
+            )?);
+        }
+        Ok(artifacts)
+    }
+
+    fn export_swimlane(
+        &self,
+        engine: &Engine,
+        collector: &Collector,
+        dir: &Path,
+    ) -> Result<ArtifactInfo, ArtifactError> {
         let core_types: Vec<CoreKind> =
             self.board.core_is_aic.iter().map(|&aic| if aic { CoreKind::Aic } else { CoreKind::Aiv }).collect();
         let artifact = SwimlaneArtifact {
@@ -384,9 +459,8 @@ impl Session {
             records: collector.records(),
             host: None,
         };
-        let room = engine.points.disk_room(crate::export::swimlane::FILE_NAME);
-        let (info, _) = artifact.write_to_dir(dir, room)?;
-        Ok(vec![info])
+        let room = engine.points.disk_room(export::swimlane::FILE_NAME);
+        Ok(artifact.write_to_dir(dir, room)?.0)
     }
 
     /// The ledger of all lanes that have something to say.
@@ -411,7 +485,13 @@ impl Session {
 
     /// The switches as `run.json` lists them.
     pub fn levels(&self) -> Levels {
-        Levels { chip_swimlane: self.config.chip_swimlane as u32, ..Levels::default() }
+        Levels {
+            chip_swimlane: self.config.chip_swimlane as u32,
+            dep_gen: self.config.dep_gen,
+            pmu: self.config.pmu.map_or(0, |event| event as u32),
+            scope_stats: self.config.scope_stats,
+            ..Levels::default()
+        }
     }
 
     /// Artifacts as `run.json` lists them.

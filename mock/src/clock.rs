@@ -22,7 +22,10 @@ pub struct ScriptClock(Arc<State>);
 
 impl fmt::Debug for ScriptClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptClock").field("now", &self.0.now).field("reads", &self.0.reads).finish_non_exhaustive()
+        f.debug_struct("ScriptClock")
+            .field("now", &self.0.now)
+            .field("reads", &self.0.reads)
+            .finish_non_exhaustive()
     }
 }
 

@@ -87,18 +87,28 @@ pub struct MockHost {
 impl MockHost {
     /// A willing host of `region`, which has just been formatted. Offers nothing yet.
     pub fn new(region: &Arc<Region>) -> Self {
-        let lanes = region.buffers.iter().filter(|(key, _)| region.has(*key)).map(|(key, buffers)| HostLane {
-            key: *key,
-            taken: Vec::new(),
-            spare: buffers.iter().take(region.pool_size(key.0)).map(|buffer| buffer.addr(0)).collect(),
-            with_device: Vec::new(),
-            late: Vec::new(),
-            free: FreeEnd::default(),
-        });
+        let lanes =
+            region.buffers.iter().filter(|(key, _)| region.has(*key)).map(|(key, buffers)| HostLane {
+                key: *key,
+                taken: Vec::new(),
+                spare: buffers.iter().take(region.pool_size(key.0)).map(|buffer| buffer.addr(0)).collect(),
+                with_device: Vec::new(),
+                late: Vec::new(),
+                free: FreeEnd::default(),
+            });
         let lanes = lanes.collect();
         let queues = vec![QueueEnd::default(); region.layout.queue.threads as usize];
         let region = Arc::clone(region);
-        MockHost { region, queues, lanes, drains: true, refills: true, null_slots: false, checks: true, entries: 0 }
+        MockHost {
+            region,
+            queues,
+            lanes,
+            drains: true,
+            refills: true,
+            null_slots: false,
+            checks: true,
+            entries: 0,
+        }
     }
 
     /// The lane `key`.
@@ -125,7 +135,9 @@ impl MockHost {
     fn drain(&mut self, thread: usize, most: u32) -> u32 {
         let queue = self.region.queue(thread as u32);
         let mut done = 0;
-        while done < most && let Some(entry) = self.queues[thread].peek(&queue) {
+        while done < most
+            && let Some(entry) = self.queues[thread].peek(&queue)
+        {
             self.accept(&entry);
             self.queues[thread].acknowledge(&queue);
             done += 1;
@@ -139,7 +151,9 @@ impl MockHost {
         let checks = self.checks;
         let lane = self.lane((kind, entry.index));
         let place = lane.with_device.iter().position(|&at| at == entry.buffer);
-        let place = place.unwrap_or_else(|| panic!("{entry:?} is not with the device: published twice, or another lane's"));
+        let place = place.unwrap_or_else(|| {
+            panic!("{entry:?} is not with the device: published twice, or another lane's")
+        });
         lane.with_device.swap_remove(place);
         if entry.flags & ENTRY_FLUSHED != 0 {
             assert_eq!(kind, BufferKind::AicoreTask, "only a core's buffer is decoded late: {entry:?}");
@@ -219,9 +233,17 @@ impl MockHost {
 fn account(lane: &HostLane, head: &dfx_collector::abi::swimlane::ActiveHead) -> Account {
     let mut taken: Vec<&Taken> = lane.taken.iter().collect();
     taken.sort_by_key(|taken| taken.seq);
-    assert!(taken.windows(2).all(|pair| pair[0].seq < pair[1].seq), "{:?}: a sequence number came twice", lane.key);
+    assert!(
+        taken.windows(2).all(|pair| pair[0].seq < pair[1].seq),
+        "{:?}: a sequence number came twice",
+        lane.key
+    );
     let sum = |recovered: bool| {
-        taken.iter().filter(|taken| taken.recovered == recovered).map(|taken| taken.serials.len() as u32).sum()
+        taken
+            .iter()
+            .filter(|taken| taken.recovered == recovered)
+            .map(|taken| taken.serials.len() as u32)
+            .sum()
     };
     Account {
         key: lane.key,
@@ -242,7 +264,11 @@ impl Account {
         assert_eq!(self.total, produced, "{:?}: the device's total, in {self:?}", self.key);
         assert_eq!(held + self.dropped + self.missing, produced, "{:?}: the books do not balance", self.key);
         let ordered = self.serials.windows(2).all(|pair| pair[0] < pair[1]);
-        assert!(ordered && self.serials.last().is_none_or(|&last| last < produced), "{:?}: order lost", self.key);
+        assert!(
+            ordered && self.serials.last().is_none_or(|&last| last < produced),
+            "{:?}: order lost",
+            self.key
+        );
     }
 
     /// Panics unless the lane produced `produced` records and every one is there.
@@ -318,7 +344,9 @@ unsafe fn read_core(lane: LaneKey, rows: *const CoreRecord, count: u32) -> (Vec<
             let row = rows.add(index as usize).cast_mut();
             if AtomicU64::from_ptr(&raw mut (*row).start_time).load(Ordering::Acquire) != 0 {
                 let serial = row.read().check(lane);
-                serials.push(serial.unwrap_or_else(|| panic!("{lane:?}: row {index} of {count} is torn or foreign")));
+                serials.push(
+                    serial.unwrap_or_else(|| panic!("{lane:?}: row {index} of {count} is torn or foreign")),
+                );
             }
         }
     }

@@ -12,6 +12,11 @@
 //! [`LaneMem`]: dfx_collector::lane::LaneMem
 //! [`QueueMem`]: dfx_collector::lane::QueueMem
 
+/// How often a test does something: `full`, or `slow` under an interpreter such as Miri.
+pub const fn scaled(full: u32, slow: u32) -> u32 {
+    if cfg!(miri) { slow } else { full }
+}
+
 pub mod clock;
 pub mod device;
 pub mod drain;

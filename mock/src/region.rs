@@ -135,7 +135,9 @@ impl Region {
             }
         }
         if shape.level >= Level::SchedPhases {
-            lanes.extend((0..shape.threads).map(|thread| ((BufferKind::AicpuSchedPhase, thread), shape.phase_buffers)));
+            lanes.extend(
+                (0..shape.threads).map(|thread| ((BufferKind::AicpuSchedPhase, thread), shape.phase_buffers)),
+            );
         }
         if shape.level >= Level::OrchPhases {
             lanes.push(((BufferKind::AicpuOrchPhase, 0), shape.phase_buffers));
@@ -161,7 +163,9 @@ impl Region {
         self.layout = SwimlaneLayout::of(shape.geometry.platform, shape.cores);
         self.shape = shape;
         self.format();
-        for (_, buffers) in self.buffers.iter().filter(|(lane, _)| lane.0 == BufferKind::AicoreTask && self.has(*lane)) {
+        for (_, buffers) in
+            self.buffers.iter().filter(|(lane, _)| lane.0 == BufferKind::AicoreTask && self.has(*lane))
+        {
             for buffer in buffers {
                 buffer.zero(0..BufferLayout::swimlane(BufferKind::AicoreTask).bytes);
             }
@@ -236,7 +240,7 @@ impl Region {
         // SAFETY: all of it lies in the header.
         unsafe {
             QueuePtr::new(
-                self.memory.at::<ReadyEntry>(queue.entry(thread, 0)),
+                self.memory.addr(queue.entry(thread, 0)).0 as *const ReadyEntry,
                 queue.entries,
                 self.word(queue.heads + 4 * thread as usize),
                 self.word(queue.tails + 4 * thread as usize),

@@ -65,9 +65,15 @@ impl ProgramBuilder {
             kernels: Vec::new(),
             ops: Vec::new(),
             pace: false,
+            ring_heap: crate::program::RING_HEAP,
             verify: None,
         };
         Self { program, origins: Vec::new(), submits: 0, open_scopes: 0 }
+    }
+
+    /// Sets the bytes of heap of each ring.
+    pub fn ring_heap(&mut self, bytes: u64) {
+        self.program.ring_heap = bytes;
     }
 
     /// Makes kernels last their declared duration in real-time runs.

@@ -37,6 +37,8 @@ pub struct Fanin<'p> {
     program: &'p Program,
     /// Live writers by buffer, newest last.
     writers: Vec<Vec<Writer>>,
+    /// Live writers in all.
+    live: usize,
     /// By submit: the last submit (plus one) that has it as a predecessor.
     seen: Vec<u32>,
 }
@@ -44,7 +46,7 @@ pub struct Fanin<'p> {
 impl<'p> Fanin<'p> {
     /// Nothing submitted yet.
     pub fn new(program: &'p Program) -> Self {
-        Self { program, writers: vec![Vec::new(); program.buffers.len()], seen: Vec::new() }
+        Self { program, writers: vec![Vec::new(); program.buffers.len()], live: 0, seen: Vec::new() }
     }
 
     /// Appends the distinct predecessors of the next submit to `out`, in the order in which they are found. Submits come
@@ -77,9 +79,15 @@ impl<'p> Fanin<'p> {
                 let def = self.def(region);
                 if !def.manual_dep {
                     self.writers[def.buffer.0 as usize].push(Writer { region, submit: submit.id });
+                    self.live += 1;
                 }
             }
         }
+    }
+
+    /// Live writers: entries in use of the tensor map.
+    pub fn live(&self) -> usize {
+        self.live
     }
 
     fn def(&self, tensor: TensorId) -> &'p TensorDef {
@@ -113,7 +121,9 @@ impl<'p> Fanin<'p> {
             }
         }
         if covered {
+            let before = writers.len();
             writers.retain(|writer| writer.submit != GONE);
+            self.live -= before - writers.len();
         }
         self.writers[consumer.buffer.0 as usize] = writers;
     }

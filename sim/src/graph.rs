@@ -227,6 +227,7 @@ impl Graph {
             kernels: kernels(top.map_or(0, |kernel| kernel.0 + 1)),
             ops,
             pace: false,
+            ring_heap: crate::program::RING_HEAP,
             verify: None,
         }
     }

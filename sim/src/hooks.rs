@@ -7,18 +7,29 @@
 use crate::exec::Exec;
 use crate::faults::FaultPlan;
 use crate::faults::device::DeviceFaults;
-use crate::runtime::{AicpuRecorder, CoreRecorder as RuntimeCoreRecorder, Probe, Recorder, SchedPhase, Vanished};
+use crate::runtime::{
+    AicpuRecorder, Captured, CoreRecorder as RuntimeCoreRecorder, Probe, Recorder, RingCapacity, SchedPhase, Switches,
+    TENSOR_MAP, Vanished,
+};
+use dfx_collector::abi::scope_stats::{HeapSide, RINGS};
 use dfx_collector::abi::swimlane::Level;
+use dfx_collector::abi::tensor::{MAX_TENSOR_ARGS, Tensor};
 use dfx_collector::abi::{DeviceAddr, Geometry};
 use dfx_collector::clock::{Clock, Publish};
+use dfx_collector::dep_gen::{self, DepGen};
 use dfx_collector::lane::Entry;
+use dfx_collector::scope_stats::{Sample, ScopeStats};
 use dfx_collector::swimlane::{CoreRecorder, Slot, Swimlane, rotation_entry};
-use dfx_host_drain::Board;
+use dfx_host_drain::{Board, Session};
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
+use std::ffi::CStr;
 use std::sync::Arc;
 
 /// The executor's counter as the collectors read it.
-struct ExecClock {
+#[derive(Clone)]
+struct ExecClock(Arc<ClockParts>);
+
+struct ClockParts {
     exec: Arc<dyn Exec>,
     launch: Probe,
     faults: DeviceFaults,
@@ -26,25 +37,48 @@ struct ExecClock {
 
 impl Clock for ExecClock {
     fn now(&self) -> u64 {
-        self.exec.now_aicpu()
+        self.0.exec.now_aicpu()
     }
     fn relax(&self) {
-        self.exec.relax();
-        if self.launch.killed() {
+        self.0.exec.relax();
+        if self.0.launch.killed() {
             // A killed thread vanishes where it stands, in the middle of the collector's wait.
             std::panic::resume_unwind(Box::new(Vanished));
         }
     }
     fn publish(&self, entry: &mut Entry) -> Publish {
-        self.faults.publish(entry)
+        self.0.faults.publish(entry)
+    }
+}
+
+/// The regions of a session, as the device is given them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceRegions {
+    /// The chip swimlane's, and its level.
+    pub swimlane: Option<(SwimlaneRegion, Level)>,
+    /// dep_gen's.
+    pub dep_gen: Option<DeviceAddr>,
+    /// The scope statistics'.
+    pub scope_stats: Option<DeviceAddr>,
+}
+
+impl DeviceRegions {
+    /// What `session` made.
+    pub fn of(session: &Session) -> Self {
+        DeviceRegions {
+            swimlane: session.swimlane_region().map(|region| (region, session.config().chip_swimlane)),
+            dep_gen: session.dep_gen_region(),
+            scope_stats: session.scope_stats_region(),
+        }
     }
 }
 
 /// The collectors of one launch.
 pub struct Hooks {
     swimlane: Swimlane<ExecClock>,
-    level: Level,
-    region: Option<SwimlaneRegion>,
+    dep_gen: DepGen<ExecClock>,
+    scope_stats: ScopeStats<ExecClock>,
+    regions: DeviceRegions,
     geometry: &'static Geometry,
     cores: u32,
     aicpu_threads: u32,
@@ -52,22 +86,21 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// The collectors of a launch on `board`, recording at `level` into `region`. The
-    /// launch begins at tick `launch_start`.
+    /// The collectors of a launch on `board`, recording into `regions`. The launch begins at tick `launch_start`.
     pub fn new(
         exec: Arc<dyn Exec>,
         launch: Probe,
         board: &Board,
-        level: Level,
-        region: Option<SwimlaneRegion>,
+        regions: DeviceRegions,
         launch_start: u64,
         faults: &FaultPlan,
     ) -> Arc<Self> {
-        let level = if region.is_some() { level } else { Level::Disabled };
+        let clock = ExecClock(Arc::new(ClockParts { exec, launch, faults: DeviceFaults::new(faults) }));
         Arc::new(Hooks {
-            swimlane: Swimlane::new(ExecClock { exec, launch, faults: DeviceFaults::new(faults) }),
-            level,
-            region,
+            swimlane: Swimlane::new(clock.clone()),
+            dep_gen: DepGen::new(clock.clone()),
+            scope_stats: ScopeStats::new(clock),
+            regions,
             geometry: board.geometry(),
             cores: board.cores(),
             aicpu_threads: board.aicpu_threads,
@@ -76,7 +109,44 @@ impl Hooks {
     }
 
     fn rotation_table(&self) -> DeviceAddr {
-        self.region.map_or(DeviceAddr::NULL, |region| region.rotation_table)
+        self.regions.swimlane.map_or(DeviceAddr::NULL, |(region, _)| region.rotation_table)
+    }
+
+    /// Starts the collectors that are on.
+    ///
+    /// # Safety
+    /// No other function of a collector is running.
+    unsafe fn init(&self, sched_threads: u32) {
+        let (geometry, start) = (self.geometry, Some(self.launch_start));
+        let orchestrator = self.aicpu_threads - 1;
+        let told = |outcome: Result<(), String>| {
+            if let Err(error) = outcome {
+                tracing::error!(error, "a collector did not start");
+            }
+        };
+        if let Some((region, _)) = self.regions.swimlane {
+            // SAFETY: the session made the region for this geometry, and it outlives the launch; nothing else runs.
+            unsafe {
+                let outcome =
+                    self.swimlane.init(geometry, region.base, region.rotation_table, self.cores, start);
+                told(outcome.map_err(|error| error.to_string()));
+                self.swimlane.set_orch_thread(orchestrator);
+                self.swimlane.init_phases(sched_threads, 1);
+                self.swimlane.init_core_assignments(self.cores);
+            }
+        }
+        if let Some(base) = self.regions.dep_gen {
+            self.dep_gen.set_enabled(true);
+            self.dep_gen.set_orch_thread(orchestrator);
+            // SAFETY: as above.
+            told(unsafe { self.dep_gen.init(geometry, base, start) }.map_err(|error| error.to_string()));
+        }
+        if let Some(base) = self.regions.scope_stats {
+            self.scope_stats.set_enabled(true);
+            self.scope_stats.set_orch_thread(orchestrator);
+            // SAFETY: as above.
+            told(unsafe { self.scope_stats.init(geometry, base, start) }.map_err(|error| error.to_string()));
+        }
     }
 }
 
@@ -85,7 +155,15 @@ impl Recorder for Hooks {
     type Core = CoreHooks;
 
     fn level(&self) -> Level {
-        self.level
+        self.regions.swimlane.map_or(Level::Disabled, |(_, level)| level)
+    }
+
+    fn switches(&self) -> Switches {
+        Switches {
+            dep_gen: self.regions.dep_gen.is_some(),
+            scope_stats: self.regions.scope_stats.is_some(),
+            ..Switches::default()
+        }
     }
 
     fn aicpu(self: &Arc<Self>, thread: u32) -> AicpuHooks {
@@ -107,28 +185,8 @@ pub struct AicpuHooks {
 // the whole launch (`runtime::board`); `init` runs before any other call (`Recorder`'s contract).
 impl AicpuRecorder for AicpuHooks {
     fn init(&mut self, sched_threads: u32) {
-        let Some(region) = self.hooks.region else { return };
-        let hooks = &self.hooks;
-        // SAFETY: the session made the region for this geometry, and it outlives the launch; nothing else runs yet.
-        let outcome = unsafe {
-            hooks.swimlane.init(
-                hooks.geometry,
-                region.base,
-                region.rotation_table,
-                hooks.cores,
-                Some(hooks.launch_start),
-            )
-        };
-        if let Err(error) = outcome {
-            tracing::error!(%error, "the collector did not start");
-            return;
-        }
-        hooks.swimlane.set_orch_thread(hooks.aicpu_threads - 1);
-        // SAFETY: after init, nothing else runs yet.
-        unsafe {
-            hooks.swimlane.init_phases(sched_threads, 1);
-            hooks.swimlane.init_core_assignments(hooks.cores);
-        }
+        // SAFETY: `Recorder`'s contract: nothing else runs yet.
+        unsafe { self.hooks.init(sched_threads) }
     }
 
     fn assign_cores(&mut self, cores: &[u32]) {
@@ -184,14 +242,75 @@ impl AicpuRecorder for AicpuHooks {
         }
     }
 
+    fn capture(&mut self, submit: &Captured) {
+        let tensors: heapless::Vec<*const Tensor, MAX_TENSOR_ARGS> = submit
+            .tensors
+            .iter()
+            .take(MAX_TENSOR_ARGS)
+            .map(|tensor| tensor.as_ref().map_or(std::ptr::null(), std::ptr::from_ref))
+            .collect();
+        let submit = dep_gen::Submit {
+            task_id: submit.task_id,
+            flags: submit.flags,
+            tensors: &tensors,
+            arg_types: &submit.arg_types,
+            deps: &submit.deps,
+            kernel_ids: submit.kernel_ids,
+            block_num: submit.block_num,
+        };
+        // SAFETY: only the orchestrator's actor captures; the tensors live in `submit`.
+        unsafe { self.hooks.dep_gen.record_submit(&submit) }
+    }
+
+    fn ring_capacity(&mut self, capacity: &RingCapacity) {
+        for ring in 0..RINGS as i32 {
+            // SAFETY: only the orchestrator's actor calls it.
+            unsafe {
+                let RingCapacity { window, heap, dep_pool } = *capacity;
+                self.hooks.scope_stats.set_ring_capacity(ring, window, heap, dep_pool);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.hooks.scope_stats.set_tensormap_capacity(TENSOR_MAP) }
+    }
+
+    fn scope_begin(&mut self, site: Option<(&CStr, i32)>, sample: &Sample) {
+        // SAFETY: only the orchestrator's actor calls it; the site lives until the begin, which takes it.
+        unsafe {
+            if let Some((file, line)) = site {
+                self.hooks.scope_stats.set_pending_site(file.as_ptr().cast(), line);
+            }
+            self.hooks.scope_stats.begin(sample);
+        }
+    }
+
+    fn scope_end(&mut self, sample: &Sample) {
+        // SAFETY: only the orchestrator's actor calls it.
+        unsafe { self.hooks.scope_stats.end(sample) }
+    }
+
+    fn heap_wrap(&mut self, side: HeapSide) {
+        self.hooks.scope_stats.note_heap_wrap(side as i32);
+    }
+
     fn flush_orch(&mut self) {
         // SAFETY: see the impl; only the orchestrator's actor calls it.
-        unsafe { self.hooks.swimlane.flush_orch_phases() }
+        unsafe {
+            self.hooks.swimlane.flush_orch_phases();
+            self.hooks.dep_gen.flush();
+            self.hooks.scope_stats.flush();
+        }
     }
 
     fn sync(&mut self, cores: &[u32]) {
         // SAFETY: see the impl.
-        unsafe { self.hooks.swimlane.sync(self.thread, cores) }
+        unsafe {
+            self.hooks.swimlane.sync(self.thread, cores);
+            if self.thread == self.hooks.aicpu_threads - 1 {
+                self.hooks.dep_gen.sync();
+                self.hooks.scope_stats.sync();
+            }
+        }
     }
 }
 

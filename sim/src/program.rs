@@ -202,6 +202,9 @@ pub enum Op {
 /// Looks at the final memory; `Err` says what is wrong.
 pub type Verify = Arc<dyn Fn(&crate::memory::ProgramMemory) -> Result<(), String> + Send + Sync>;
 
+/// Bytes of heap of each ring, where a program does not say (as the captured runs had it).
+pub const RING_HEAP: u64 = 256 << 20;
+
 /// A whole program.
 #[derive(Clone)]
 pub struct Program {
@@ -215,6 +218,8 @@ pub struct Program {
     pub kernels: Vec<Kernel>,
     /// In program order.
     pub ops: Vec<Op>,
+    /// Bytes of heap of each ring, from which tasks' outputs come.
+    pub ring_heap: u64,
     /// Whether real-time runs make kernels last their declared duration.
     pub pace: bool,
     /// Checks the results after the run.

@@ -8,7 +8,7 @@ pub use crate::drive::{ClockKind, Clocks, HostPace, Rig};
 use crate::faults::FaultPlan;
 use crate::faults::host::{FaultyTransport, HostFaults};
 use crate::faults::memory::FaultyMemory;
-use crate::hooks::Hooks;
+use crate::hooks::{DeviceRegions, Hooks};
 use crate::memory::{HeapAlloc, ProgramMemory};
 use crate::program::Program;
 use crate::runtime::{Launch, LaunchConfig, LaunchError, LaunchOutcome, LaunchStatus};
@@ -212,8 +212,7 @@ pub fn run_program(
         drive.exec(),
         launch.probe(),
         &board,
-        request.config.chip_swimlane,
-        session.swimlane_region(),
+        DeviceRegions::of(&session),
         if request.config.any() { drive.launch_start(clocks) } else { 0 },
         plan,
     );
@@ -263,12 +262,15 @@ pub fn run_program(
         anomalies: session.anomalies().clone(),
         artifacts: dir.as_deref().map(|dir| Session::entries(dir, &artifacts)).unwrap_or_default(),
     };
-    report.conclude(others);
-    session.release();
     let wrong_results = match outcome.status {
         LaunchStatus::Completed => memory.verify(&program).err(),
         _ => None,
     };
+    if let Some(what) = &wrong_results {
+        others.push(plain("wrong_results", format!("the workload's results are wrong: {what}")));
+    }
+    report.conclude(others);
+    session.release();
     report.wall_ns = drive.wall_ns();
     if let Some(dir) = &dir {
         report.write_to_dir(dir).map_err(RunFailure::Report)?;

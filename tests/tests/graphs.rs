@@ -2,8 +2,9 @@
 
 use dfx_host_drain::Target;
 use dfx_sim::graph::{GraphParams, random, to_deps_json};
+use dfx_sim::run::{Rig, RunRequest};
 use dfx_tests::graph::{Graph, assert_levels};
-use dfx_tests::{LEVELS, PLATFORMS, assert_whole, interop_dir, request, run_named};
+use dfx_tests::{LEVELS, PLATFORMS, assert_whole, interop_dir, request, run_named, run_on};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ fn run_graph(path: &Path, graph: &Graph, target: Target, blockdim: u32) {
     for level in LEVELS {
         let what = format!("{} on {} at level {}", path.display(), target.name(), level as u32);
         let workload = format!("graph:{}", path.display());
-        let run = run_named(dfx_sim::run::RunRequest { blockdim, ..request(&workload, target, level) });
+        let run = run_named(RunRequest { blockdim, ..request(&workload, target, level) });
         assert_whole(&what, &run);
         assert_eq!(run.outcome.core_rows, graph.rows(), "{what}");
         assert_eq!(run.outcome.submits as usize, graph.tasks.len() + graph.allocs.len(), "{what}");
@@ -82,6 +83,40 @@ fn a_task_with_more_than_a_thousand_predecessors_waits_for_all_of_them() {
     assert!(widest > Some(1_000), "{widest:?}");
     for target in PLATFORMS {
         run_random(7, params, target, 2);
+    }
+}
+
+/// A captured graph with the durations of its captured records runs whole, too.
+#[test]
+fn a_captured_graph_runs_with_the_durations_of_its_records() {
+    let Some(dir) = interop_dir() else { return };
+    let case = dir.join("a2a3_paged_attention/all/CaseVarSeq4");
+    let deps = case.join("deps.json");
+    let graph = Graph::of_deps_json(&std::fs::read_to_string(&deps).expect("it can be read"));
+    let workload = format!("graph:{},{}", deps.display(), case.join("chip_swimlane_records.json").display());
+    for target in PLATFORMS {
+        let what = format!("{workload} on {}", target.name());
+        let run = run_named(request(&workload, target, LEVELS[3]));
+        assert_whole(&what, &run);
+        graph.assert_kept(&what, &run.records());
+    }
+}
+
+/// Made-up graphs as they are made, without a file in between, on boards of many cores and few threads.
+#[test]
+fn made_up_graphs_run_on_boards_of_every_shape() {
+    for (target, blockdim, threads) in [(PLATFORMS[0], 24, 2), (PLATFORMS[0], 5, 3), (PLATFORMS[1], 36, 5)] {
+        let what = format!("{blockdim} blocks, {threads} threads on {}", target.name());
+        let program = random(u64::from(blockdim), GraphParams { tasks: 600, ..GraphParams::default() });
+        let graph = Graph::of_deps_json(&to_deps_json(&program).expect("its ids are fixed"));
+        let request =
+            RunRequest { blockdim, aicpu_threads: Some(threads), ..request("random", target, LEVELS[3]) };
+        let run = run_on(request, program, &Rig::new(target));
+        assert_whole(&what, &run);
+        let records = run.records();
+        // Allocs that nothing reads are no edge's predecessor: the program knows them, the file does not.
+        assert_eq!(records.submits().len() as u64, run.outcome.submits, "{what}");
+        graph.assert_tasks_kept(&what, &records);
     }
 }
 

@@ -6,18 +6,19 @@ use dfx_host_drain::memory::DeviceMemory;
 use dfx_host_drain::{DeviceEnd, Drive, PoolSizes, Session, SessionSpec, Target, TransportKind};
 use dfx_sim::builder::{BuildError, ProgramBuilder};
 use dfx_sim::device::SimDevice;
-use dfx_sim::exec::threads::{ThreadsExec, TickSource};
 use dfx_sim::exec::Exec;
+use dfx_sim::exec::threads::{ThreadsExec, TickSource};
+use dfx_sim::faults::FaultPlan;
 use dfx_sim::hooks::Hooks;
 use dfx_sim::memory::{HeapAlloc, ProgramMemory};
 use dfx_sim::program::{Init, Program};
 use dfx_sim::run::{Clocks, Rig};
-use dfx_sim::runtime::{LaunchConfig, LaunchStatus, launch};
+use dfx_sim::runtime::{Launch, LaunchConfig, LaunchStatus};
 use dfx_tests::{PLATFORMS, Run, files, request, run_on};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ALL: [Level; 5] =
     [Level::Disabled, Level::AicoreTiming, Level::AicpuTiming, Level::SchedPhases, Level::OrchPhases];
@@ -76,7 +77,8 @@ impl Sides {
 /// Names of this process's threads that are the host half's.
 fn dfx_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs").flatten();
-    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+    let name =
+        |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
     tasks.map(name).filter(|name| name.starts_with("dfx-")).count()
 }
 
@@ -88,13 +90,25 @@ struct Seen {
     registrations: u32,
 }
 
-/// 60 tasks, half of them in a chain, on AIC and AIV; one of them looks around and says what it saw.
-fn program(device: &Arc<SimDevice>, seen: &Arc<Mutex<Option<Seen>>>) -> Result<Program, BuildError> {
+/// 60 tasks, half of them in a chain, on AIC and AIV; one of them looks around and says what it saw, once there are
+/// `threads` of the host's (a thread has its name only when it runs).
+fn program(
+    device: &Arc<SimDevice>,
+    seen: &Arc<Mutex<Option<Seen>>>,
+    threads: usize,
+) -> Result<Program, BuildError> {
     let mut p = ProgramBuilder::new("guards");
     let (device, seen) = (Arc::clone(device), Arc::clone(seen));
     let look = p.kernel("look", Duration::from_micros(1), move |_| {
+        let begun = Instant::now();
+        // A listing may leave threads out while others come and go.
+        let mut found = dfx_threads();
+        while found < threads && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::yield_now();
+            found = dfx_threads();
+        }
         let now = Seen {
-            threads: dfx_threads(),
+            threads: found,
             allocations: device.live_allocations(),
             registrations: device.live_registrations(),
         };
@@ -116,7 +130,8 @@ fn program(device: &Arc<SimDevice>, seen: &Arc<Mutex<Option<Seen>>>) -> Result<P
 fn run_at(target: Target, level: Level) -> (Run, Sides, Seen, Rig) {
     let (sides, seen) = (Sides::new(), Arc::default());
     let rig = Rig { clocks: sides.clocks(), ..Rig::new(target) };
-    let program = program(&rig.device, &seen).expect("it is a program");
+    let threads = if level == Level::Disabled { 0 } else { 2 };
+    let program = program(&rig.device, &seen, threads).expect("it is a program");
     let run = run_on(request("guards", target, level), program, &rig);
     let seen = seen.lock().expect("no kernel panicked").expect("the kernel ran");
     (run, sides, seen, rig)
@@ -200,7 +215,7 @@ fn each_level_adds_exactly_its_own_records() {
 /// The bytes of every lane's shared state after a run at `level`, before the session gives the region back.
 fn lane_states(target: Target, level: Level) -> BTreeMap<(u32, u32), Vec<u8>> {
     let device = Arc::new(SimDevice::default());
-    let program = Arc::new(program(&device, &Arc::default()).expect("it is a program"));
+    let program = Arc::new(program(&device, &Arc::default(), 0).expect("it is a program"));
     let memory = ProgramMemory::new(&program, Arc::new(HeapAlloc::default())).expect("it fits");
     let request = request("guards", target, level);
     let (blockdim, aicpu_threads) = (request.blockdim, target.geometry().default_threads);
@@ -219,10 +234,13 @@ fn lane_states(target: Target, level: Level) -> BTreeMap<(u32, u32), Vec<u8>> {
     let exec: Arc<dyn Exec> = Arc::new(ThreadsExec::with_hz(board.geometry().clock_hz));
     let region = session.swimlane_region().expect("the level records");
     let now = exec.now_aicpu();
-    let hooks =
-        Hooks::new(Arc::clone(&exec), board.geometry(), level, Some(region), board.cores(), aicpu_threads, now);
     let cfg = LaunchConfig { blockdim, aicpu_threads, ..LaunchConfig::default() };
-    let outcome = launch(&cfg, program, Arc::new(memory), &hooks, exec).expect("it can be launched");
+    let launch = Launch::new(&cfg, program, Arc::new(memory)).expect("it can be launched");
+    let no_faults = FaultPlan::default();
+    let hooks = Hooks::new(Arc::clone(&exec), launch.probe(), &board, level, Some(region), now, &no_faults);
+    let begun = exec.nanos();
+    exec.run(launch.actors(&hooks)).expect("there are threads");
+    let outcome = launch.outcome(begun);
     assert_eq!(outcome.status, LaunchStatus::Completed);
     session.stop(DeviceEnd::Completed).expect("it runs");
 

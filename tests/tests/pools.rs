@@ -5,7 +5,7 @@ use dfx_host_drain::report::{RunReport, StreamKind};
 use dfx_host_drain::{Backpressure, PoolSizes, Target, Timeouts};
 use dfx_sim::builder::{BuildError, ProgramBuilder};
 use dfx_sim::program::{Init, Program};
-use dfx_sim::run::{HostPace, Rig, RunRequest};
+use dfx_sim::run::{HostPace, Rig, RunRequest, run_program};
 use dfx_sim::runtime::LaunchStatus;
 use dfx_tests::graph::assert_levels;
 use dfx_tests::{PLATFORMS, Run, assert_ledger, assert_whole, request, run_on};
@@ -57,7 +57,8 @@ fn nine_thousand_three_hundred_dispatches_on_one_core_give_as_many_rows() {
 }
 
 /// The buffers of every lane: as few as a lane can rotate with.
-const TINY: [PoolSizes; 2] = [PoolSizes { task: 1, core: 2, sched: 1, orch: 1 }, PoolSizes { task: 2, core: 2, sched: 2, orch: 2 }];
+const TINY: [PoolSizes; 2] =
+    [PoolSizes { task: 1, core: 2, sched: 1, orch: 1 }, PoolSizes { task: 2, core: 2, sched: 2, orch: 2 }];
 
 /// Issue 2, point 5: tiny pools and a host that looks only now and then, on both transports and with every policy that
 /// waits: nothing lost, nothing twice, every lane in order, and the waits are in the account.
@@ -83,6 +84,56 @@ fn tiny_pools_and_a_slow_host_lose_nothing_on_both_transports_and_policies() {
                 assert_eq!(run.outcome.leaked, 0, "{what}");
             }
         }
+    }
+}
+
+/// The lanes of threads rotate too: more phases and submits than a buffer holds, one buffer each, a slow host.
+#[test]
+fn the_lanes_of_schedulers_and_of_the_orchestrator_rotate_without_loss() {
+    for target in PLATFORMS {
+        let what = target.name();
+        let tasks = dfx_collector::abi::swimlane::PHASE_RECORDS as u32 + 1_000;
+        let mut request = on_one_block(target, Level::OrchPhases);
+        request.config.pools = TINY[0];
+        let run = run_until_pressed(what, request, tasks);
+        let report = run.report();
+        for kind in [StreamKind::SchedPhase, StreamKind::OrchPhase] {
+            assert!(report.sum(kind, |stream| stream.rotations) > 0, "{what}: {kind}");
+        }
+        assert!(report.complete, "{what}: {:#?}", report.reasons);
+        assert_ledger(what, &run);
+        let records = run.records();
+        assert_levels(what, &records, tasks.into());
+        records.assert_tokens_in_order(what);
+        assert!(
+            records.submits().iter().map(|row| row.submit_idx).eq(0..u64::from(tasks)),
+            "{what}: in order"
+        );
+        let phases = records.aicpu_scheduler_phases.expect("the level has them");
+        for thread in phases {
+            assert!(thread.is_sorted_by_key(|phase| phase.loop_iter), "{what}: phases in order");
+        }
+    }
+}
+
+/// A pool that no lane can rotate with is refused before the launch, with the field and the least.
+#[test]
+fn a_pool_that_cannot_rotate_is_refused_before_the_launch() {
+    for (pools, field) in [
+        (PoolSizes::all(1), "pools.core"),
+        (PoolSizes { task: 0, ..PoolSizes::default() }, "pools.task"),
+        (PoolSizes { sched: 0, ..PoolSizes::default() }, "pools.sched"),
+        (PoolSizes { orch: 0, ..PoolSizes::default() }, "pools.orch"),
+    ] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut request =
+            RunRequest { work_dir: dir.path().into(), ..on_one_block(PLATFORMS[0], Level::OrchPhases) };
+        request.config.pools = pools;
+        let program = tasks_on_one_core(10, false).expect("it is a program");
+        let refused = run_program(&request, program, &Rig::new(request.target), &|_| {});
+        let error = refused.expect_err("it is refused").to_string();
+        assert!(error.contains(field) && error.contains("at least"), "{error}");
+        assert_eq!(dfx_tests::files(dir.path()), Vec::<String>::new(), "nothing is left behind");
     }
 }
 
@@ -132,7 +183,8 @@ fn a_dead_host_under_the_waiting_policies_never_kills_the_run() {
             let mut request = on_one_block(target, Level::AicpuTiming);
             request.config.pools = PoolSizes::all(2);
             request.config.backpressure = policy;
-            request.config.timeouts = Timeouts { scheduler: Duration::from_millis(500), ..Timeouts::default() };
+            request.config.timeouts =
+                Timeouts { scheduler: Duration::from_millis(500), ..Timeouts::default() };
             let run = run_tasks(request, 5_000, false, HostPace::Never);
             assert_eq!(run.outcome.launch.status, LaunchStatus::Completed, "{what}");
             let report = run.report();
@@ -149,7 +201,10 @@ fn assert_dropped(what: &str, run: &Run, report: &RunReport, tasks: u64) {
     for kind in [StreamKind::AicoreTask, StreamKind::AicpuTask] {
         let dropped = report.sum(kind, |stream| stream.dropped);
         let collected = report.sum(kind, |stream| stream.collected);
-        assert!(dropped > 0 && collected >= 2_000, "{what}: {kind}: {dropped} dropped, {collected} collected");
+        assert!(
+            dropped > 0 && collected >= 2_000,
+            "{what}: {kind}: {dropped} dropped, {collected} collected"
+        );
         assert_eq!(dropped + collected, tasks, "{what}: {kind}");
     }
     assert_ledger(what, run);

@@ -1,8 +1,8 @@
 //! Many runs in one process: each has its own state, and leaves none.
 
 use dfx_collector::abi::swimlane::Level;
-use dfx_host_drain::report::RunReport;
 use dfx_host_drain::Target;
+use dfx_host_drain::report::RunReport;
 use dfx_sim::run::RunRequest;
 use dfx_tests::graph::assert_levels;
 use dfx_tests::{A2A3, A5, PLATFORMS, assert_whole, request, run_named};
@@ -55,6 +55,14 @@ fn two_runs_at_once_in_one_process_share_nothing() {
         scope.spawn(|| (0..3).for_each(|n| run_alone(A2A3, Level::OrchPhases, 2, 3, 1_200 + n)));
         scope.spawn(|| (0..3).for_each(|n| run_alone(A5, Level::AicpuTiming, 3, 2, 2_400 + n)));
     });
+}
+
+/// Behaviour §1: an empty output prefix is an error before the launch, not the current directory.
+#[test]
+fn an_empty_work_directory_is_refused() {
+    let request = request("flood:10", A2A3, Level::AicoreTiming);
+    let error = dfx_sim::run::run(&request, &|_| {}).expect_err("it is refused").to_string();
+    assert!(error.contains("output directory is empty"), "{error}");
 }
 
 /// Two runs into one directory, one after the other: the second leaves nothing of the first, not even where it records

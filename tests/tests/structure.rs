@@ -60,13 +60,15 @@ fn only_values_differ_from_the_captured_files_of_the_same_program() {
     for (target, sample) in [(A2A3, "a2a3_vector"), (A5, "a5_vector")] {
         for level in LEVELS {
             let what = format!("{sample} at level {}", level as u32);
-            let theirs_at = dir.join(format!("{sample}/sw{}/default/chip_swimlane_records.json", level as u32));
+            let theirs_at =
+                dir.join(format!("{sample}/sw{}/default/chip_swimlane_records.json", level as u32));
             let theirs = std::fs::read_to_string(&theirs_at).expect("the sample is there");
             let run = run_named(RunRequest { blockdim: 8, ..request("vector_example", target, level) });
             let ours_at = run.outputs().join("chip_swimlane_records.json");
             let ours = std::fs::read_to_string(&ours_at).expect("it was written");
 
-            let ((our_lines, our_phases), (their_lines, their_phases)) = (structure(&ours), structure(&theirs));
+            let ((our_lines, our_phases), (their_lines, their_phases)) =
+                (structure(&ours), structure(&theirs));
             assert_eq!(our_lines, their_lines, "{what}\nours:\n{ours}");
             for (kind, shapes) in &our_phases {
                 assert_eq!(shapes.len(), 1, "{what}: {kind} in more than one shape");

@@ -48,6 +48,8 @@ pub mod flags {
     pub const LAST_OVERFLOW: u32 = 8;
     /// The task may be written to a core before its producers end.
     pub const EARLY_DISPATCH: u32 = 16;
+    /// Extension: the submit had more dependencies or tensors than there was room for; the graph is incomplete.
+    pub const TRUNCATED: u32 = 32;
 }
 
 /// One submit (`DepGenRecord`).
@@ -107,14 +109,25 @@ pub struct BufferState {
     pub current_buf_ptr: AtomicU64,
     /// Its number, counting from 0.
     pub current_buf_seq: AtomicU32,
-    /// Submits for which there was no room, and slots of buffers that could not be published.
+    /// Submits for which there was no room, and the slots that a chain longer than a buffer would have needed.
+    /// Recorded slots + dropped = total + overflow.
     pub dropped_record_count: AtomicU32,
     /// Submits, whether recorded or dropped.
     pub total_record_count: AtomicU32,
-    /// Slots taken by [`OverflowRecord`]s.
+    /// Slots that [`OverflowRecord`]s take, or would have taken.
     pub total_overflow_record_count: AtomicU32,
+    /// Extension: ticks waited in all.
+    pub stall_ticks: AtomicU64,
+    /// Extension: the longest wait in ticks.
+    pub max_stall_ticks: AtomicU64,
+    /// Extension: how often the lane had to wait.
+    pub stalls: AtomicU32,
+    /// Extension: the [stall budget](crate::stall) (host writes at init). The header of a5 has no room for it.
+    pub stall_budget: AtomicU32,
+    /// Extension: submits recorded with [`flags::TRUNCATED`].
+    pub truncated_record_count: AtomicU32,
     /// Unused.
-    pub _pad: [u32; 10],
+    pub _pad: [u32; 3],
 }
 
 /// The region's header (`DepGenDataHeader`): `T` threads.

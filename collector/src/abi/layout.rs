@@ -62,8 +62,21 @@ pub struct LaneLayout {
     pub free_tail: usize,
     /// Free-queue slots.
     pub slots: u32,
+    /// The account of the producer's waits, where there is one (our device half only).
+    pub stall: Option<StallLayout>,
     /// Size of the whole state in bytes.
     pub bytes: usize,
+}
+
+/// Where a lane accounts for its producer's waits, relative to the lane's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StallLayout {
+    /// u32: waits.
+    pub count: usize,
+    /// u64: ticks waited in all.
+    pub ticks: usize,
+    /// u64: the longest wait in ticks.
+    pub max_ticks: usize,
 }
 
 /// Where things lie in a buffer of records.
@@ -117,6 +130,11 @@ pub const SWIMLANE_LANE: LaneLayout = LaneLayout {
     free_head: offset_of!(Pool, free_queue) + offset_of!(SwimlaneFreeQueue, head),
     free_tail: offset_of!(Pool, free_queue) + offset_of!(SwimlaneFreeQueue, tail),
     slots: swimlane::SLOTS as u32,
+    stall: Some(StallLayout {
+        count: offset_of!(ActiveHead, stalls),
+        ticks: offset_of!(ActiveHead, stall_ticks),
+        max_ticks: offset_of!(ActiveHead, max_stall_ticks),
+    }),
     bytes: size_of::<Pool>(),
 };
 

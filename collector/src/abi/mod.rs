@@ -23,6 +23,11 @@
 //! | `SwimlaneHeader`, second spare word | `stall_budget` | host at init |
 //! | `SwimlaneReadyEntry`, its pad | `flags` | device with the entry |
 //! | `ActiveHead`, its pad | `stalls`, `stash_ptr`, `stash_seq`, `stall_ticks`, `max_stall_ticks` | device, at rotation only |
+//! | `pmu::Header`, second spare word; `dep_gen::BufferState` and `scope_stats::BufferState`, their pads | `stall_budget` | host at init |
+//! | `dep_gen`, `pmu` and `scope_stats::BufferState`, their pads | `stalls`, `stall_ticks`, `max_stall_ticks` | device, after a wait |
+//! | `dep_gen::BufferState`, its pad | `truncated_record_count` | device, with the record |
+//! | `dep_gen::SubmitRecord`, an unused bit of its flags | `TRUNCATED` | device |
+//! | `scope_stats::BufferState`, its pad | `deep_scope_count` | device, with the record |
 //! | `args_dump::BufferState`, its second pad | `total_record_count` | device, at rotation only |
 
 pub mod args_dump;

@@ -185,8 +185,14 @@ pub struct BufferStateA2a3 {
     pub dropped_record_count: AtomicU32,
     /// Records produced.
     pub total_record_count: AtomicU32,
+    /// Extension: how often the lane had to wait.
+    pub stalls: AtomicU32,
+    /// Extension: ticks waited in all.
+    pub stall_ticks: AtomicU64,
+    /// Extension: the longest wait in ticks.
+    pub max_stall_ticks: AtomicU64,
     /// Unused.
-    pub _pad: [u32; 11],
+    pub _pad: [u32; 6],
 }
 
 /// One core's shared state on a5 (`PmuBufferState`).
@@ -207,8 +213,14 @@ pub struct BufferStateA5 {
     pub dropped_record_count: AtomicU32,
     /// Finishes whose ring slot held another token.
     pub mismatch_record_count: AtomicU32,
+    /// Extension: ticks waited in all.
+    pub stall_ticks: AtomicU64,
+    /// Extension: the longest wait in ticks.
+    pub max_stall_ticks: AtomicU64,
+    /// Extension: how often the lane had to wait.
+    pub stalls: AtomicU32,
     /// Unused.
-    pub _pad: [u32; 8],
+    pub _pad: [u32; 3],
 }
 
 /// The region's header (`PmuDataHeader`): `T` threads, `N` ready entries per thread.
@@ -228,8 +240,8 @@ pub struct Header<const T: usize, const N: usize> {
     pub backpressure: BackpressureHeader,
     /// Extension: the [peer word](super::peer).
     pub peer: AtomicU32,
-    /// Unused.
-    pub _pad: u32,
+    /// Extension: the [stall budget](crate::stall) that the host grants.
+    pub stall_budget: AtomicU32,
 }
 
 /// The header on a2a3.

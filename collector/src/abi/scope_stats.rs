@@ -128,8 +128,18 @@ pub struct BufferState {
     pub dropped_record_count: AtomicU32,
     /// Records produced.
     pub total_record_count: AtomicU32,
+    /// Extension: how often the lane had to wait.
+    pub stalls: AtomicU32,
+    /// Extension: ticks waited in all.
+    pub stall_ticks: AtomicU64,
+    /// Extension: the longest wait in ticks.
+    pub max_stall_ticks: AtomicU64,
+    /// Extension: the [stall budget](crate::stall) (host writes at init). The header has no room for it.
+    pub stall_budget: AtomicU32,
+    /// Extension: scopes that were opened at a depth of [`MAX_DEPTH`] and more.
+    pub deep_scope_count: AtomicU32,
     /// Unused.
-    pub _pad: [u32; 11],
+    pub _pad: [u32; 4],
 }
 
 /// The region's header (`ScopeStatsDataHeader`): `T` threads.

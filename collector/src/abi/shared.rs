@@ -25,14 +25,16 @@ pub struct FreeQueue<const S: usize, const P: usize> {
 pub struct IndexedEntry {
     /// Which lane: a thread (args dump), a core (PMU), or 0 (dep_gen, scope stats).
     pub index: AtomicU32,
-    /// Never written by the reference.
-    pub _pad0: u32,
+    /// Never written by the reference; ours writes 0.
+    pub _pad0: AtomicU32,
     /// The buffer's device address.
     pub buffer_ptr: AtomicU64,
     /// The buffer's sequence number in its lane.
     pub buffer_seq: AtomicU32,
-    /// Never written by the reference.
-    pub _pad1: [u32; 3],
+    /// Never written by the reference; ours writes 0.
+    pub _pad1: AtomicU32,
+    /// Never written.
+    pub _pad2: [u32; 2],
 }
 
 /// A fixed block of records behind its count: dep_gen and scope stats keep the count in a line of its own, in front.

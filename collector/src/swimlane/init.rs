@@ -37,10 +37,16 @@ impl fmt::Display for InitError {
         match self {
             InitError::NoRegion => write!(f, "chip swimlane: no region base was set; nothing is recorded"),
             InitError::Cores { wanted, limit } => {
-                write!(f, "chip swimlane: {wanted} cores asked for, the region has {limit}; nothing is recorded")
+                write!(
+                    f,
+                    "chip swimlane: {wanted} cores asked for, the region has {limit}; nothing is recorded"
+                )
             }
             InitError::Level(level) => {
-                write!(f, "chip swimlane: level {level} in the region header, expected 0..=4; nothing is recorded")
+                write!(
+                    f,
+                    "chip swimlane: level {level} in the region header, expected 0..=4; nothing is recorded"
+                )
             }
         }
     }
@@ -122,7 +128,7 @@ impl<C: Clock> Swimlane<C> {
             // SAFETY: the queue's words lie in the header; nothing else runs, so the cell is ours.
             unsafe {
                 let queue = QueuePtr::new(
-                    word::<ReadyEntry>(base, layout.queue.entry(thread, 0)),
+                    base.offset(layout.queue.entry(thread, 0) as u64).0 as *const ReadyEntry,
                     layout.queue.entries,
                     word::<AtomicU32>(base, layout.queue.heads + 4 * thread as usize),
                     word::<AtomicU32>(base, layout.queue.tails + 4 * thread as usize),
@@ -187,7 +193,8 @@ impl<C: Clock> Swimlane<C> {
             // SAFETY: the pool lies in the region; nothing else runs.
             unsafe {
                 let state = self.threads[thread as usize].get();
-                (*state).sched = RecordLane::open(PoolMem::new(pool), BufferKind::AicpuSchedPhase as u32, thread);
+                (*state).sched =
+                    RecordLane::open(PoolMem::new(pool), BufferKind::AicpuSchedPhase as u32, thread);
                 (*state).sched.park(&raw mut (*state).dry);
             }
         }
@@ -244,7 +251,8 @@ impl<C: Clock> Swimlane<C> {
         for &core in cores {
             if core < layout.cores && thread < layout.queue.threads {
                 // SAFETY: `core_to_thread` has one byte per core.
-                unsafe { word::<AtomicI8>(base, layout.core_to_thread + core as usize) }.store(thread as i8, Relaxed);
+                unsafe { word::<AtomicI8>(base, layout.core_to_thread + core as usize) }
+                    .store(thread as i8, Relaxed);
             } else {
                 self.misuse();
             }

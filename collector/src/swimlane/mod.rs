@@ -15,7 +15,9 @@ mod aicore;
 mod core_lane;
 mod init;
 mod mem;
+mod phases;
 mod record_lane;
+mod tasks;
 
 pub use aicore::{CoreRecorder, Slot, rotation_entry};
 pub use init::InitError;
@@ -29,7 +31,8 @@ pub mod engine {
 
 use crate::abi::layout::SwimlaneLayout;
 use crate::abi::swimlane::{
-    CORE_RECORDS, CoreRecord, Level, OrchPhaseRecord, PHASE_RECORDS, QUEUE_SHAPES, SchedPhaseKind, SchedPhaseRecord, TASK_RECORDS, TaskRecord,
+    CORE_RECORDS, CoreRecord, Level, OrchPhaseRecord, PHASE_RECORDS, QUEUE_SHAPES, SchedPhaseKind,
+    SchedPhaseRecord, TASK_RECORDS, TaskRecord,
 };
 use crate::abi::{DeviceAddr, Geometry};
 use crate::clock::Clock;
@@ -163,7 +166,8 @@ impl<C> Swimlane<C> {
             orch_thread: AtomicU32::new(NO_THREAD),
             level: AtomicU32::new(0),
             misused: AtomicU32::new(0),
-            cores: [const { UnsafeCell::new(CoreState { task: RecordLane::CLOSED, core: CoreLane::CLOSED }) }; MAX_CORES],
+            cores: [const { UnsafeCell::new(CoreState { task: RecordLane::CLOSED, core: CoreLane::CLOSED }) };
+                MAX_CORES],
             threads: [const { UnsafeCell::new(ThreadState::IDLE) }; MAX_THREADS],
             orch: UnsafeCell::new(RecordLane::CLOSED),
             launch: UnsafeCell::new(Launch {
@@ -195,8 +199,14 @@ impl<C> Swimlane<C> {
     /// # Safety
     /// No other function of this value is running.
     pub unsafe fn reset(&self) {
-        for gate in [&self.task_cores, &self.core_cores, &self.sched_threads, &self.orch_open, &self.level, &self.misused]
-        {
+        for gate in [
+            &self.task_cores,
+            &self.core_cores,
+            &self.sched_threads,
+            &self.orch_open,
+            &self.level,
+            &self.misused,
+        ] {
             gate.store(0, Relaxed);
         }
         self.orch_thread.store(NO_THREAD, Relaxed);
@@ -257,348 +267,6 @@ impl<C: Clock> Swimlane<C> {
     unsafe fn thread(&self, thread: u32) -> *mut ThreadState {
         // SAFETY: in range (the caller's contract).
         unsafe { self.threads.get_unchecked(thread as usize) }.get()
-    }
-
-    /// Before `token` is written to `core`'s dispatch register (level ≥ 1). Rotates the core's buffer when it is full.
-    ///
-    /// # Safety
-    /// One caller per core and per thread at a time (see the type).
-    #[inline]
-    pub unsafe fn on_dispatch(&self, core: u32, thread: u32, token: u32) {
-        // SAFETY: what is open is in range, and the caller is the core's only one.
-        if core < self.open(&self.core_cores) && !unsafe { (*self.core(core)).core.dispatch() } {
-            // SAFETY: as above.
-            unsafe { Self::dispatch_group(core, thread, token, self) }
-        }
-    }
-
-    // The cold paths take the arguments of the hot ones in their places, and `self` last, so that a call through a
-    // static collector is a jump.
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn dispatch_group(core: u32, thread: u32, token: u32, this: &Self) {
-        // SAFETY: open and in range, and the caller is the core's only one.
-        if !unsafe { (*this.core(core)).core.grant() } {
-            // SAFETY: as above.
-            unsafe { Self::dispatch_boundary(core, thread, token, this) }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn dispatch_boundary(core: u32, thread: u32, token: u32, this: &Self) {
-        // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe {
-            let lane = &mut (*this.core(core)).core;
-            if lane.rotate(token, this.port(thread)) {
-                lane.grant();
-            }
-        }
-    }
-
-    /// On every matched ACK and FIN of `token` on `core` (level ≥ 1). Releases the buffer that waits for it.
-    ///
-    /// # Safety
-    /// One caller per core and per thread at a time (see the type).
-    #[inline]
-    pub unsafe fn on_ack(&self, core: u32, thread: u32, token: u32) {
-        // SAFETY: what is open is in range, and the caller is the core's only one.
-        if core < self.open(&self.core_cores) && !unsafe { (*self.core(core)).core.ack(token) } {
-            // SAFETY: as above.
-            unsafe { Self::ack_gate(core, thread, self) }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn ack_gate(core: u32, thread: u32, this: &Self) {
-        // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe { (*this.core(core)).core.ack_cold(this.port(thread)) }
-    }
-
-    /// Records that AICPU dispatched `token` to `core` at `dispatch` and saw it complete at `finish` (ticks; level ≥ 2).
-    /// `false`: not recorded.
-    ///
-    /// # Safety
-    /// One caller per core and per thread at a time (see the type).
-    #[inline]
-    pub unsafe fn complete_task(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> bool {
-        // SAFETY: passed on.
-        unsafe { self.complete_task_status(core, thread, token, dispatch, finish) == 0 }
-    }
-
-    /// [`complete_task`](Self::complete_task) with the answer of the C symbol: 0, or -1 when it was not recorded.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline]
-    pub unsafe fn complete_task_status(&self, core: u32, thread: u32, token: u32, dispatch: u64, finish: u64) -> i32 {
-        if core >= self.open(&self.task_cores) {
-            return -1;
-        }
-        // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's; the padding
-        // stays unwritten.
-        unsafe {
-            let lane = &raw mut (*self.core(core)).task;
-            let row = (*lane).next();
-            if row.is_null() {
-                return Self::task_first(core, thread, token, dispatch, finish, self);
-            }
-            (&raw mut (*row).dispatch_time).write(dispatch);
-            (&raw mut (*row).finish_time).write(finish);
-            (&raw mut (*row).reg_task_id).write(token);
-            if !(*lane).advance(row) {
-                return Self::task_group(core, thread, self);
-            }
-        }
-        0
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn task_first(core: u32, thread: u32, token: u32, dispatch: u64, finish: u64, this: &Self) -> i32 {
-        // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe {
-            match (*this.core(core)).task.reopen(this.port(thread)) {
-                true => this.complete_task_status(core, thread, token, dispatch, finish),
-                false => -1,
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn task_group(core: u32, thread: u32, this: &Self) -> i32 {
-        // SAFETY: as above.
-        if unsafe { (*this.core(core)).task.group() } {
-            // SAFETY: as above.
-            return unsafe { Self::task_close(core, thread, this) };
-        }
-        0
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn task_close(core: u32, thread: u32, this: &Self) -> i32 {
-        // SAFETY: as above.
-        unsafe { (*this.core(core)).task.close(this.port(thread)) };
-        0
-    }
-
-    /// Records a scheduler phase of `thread` (level ≥ 3).
-    ///
-    /// # Safety
-    /// One caller per thread at a time (see the type).
-    #[inline]
-    pub unsafe fn record_sched_phase(&self, thread: u32, phase: &SchedPhase) {
-        // SAFETY: passed on.
-        unsafe { self.record_sched_phase_with(thread, || *phase) }
-    }
-
-    /// [`record_sched_phase`](Self::record_sched_phase) for a caller that has yet to put the phase together: it is asked
-    /// for only when it will be recorded.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub unsafe fn record_sched_phase_with(&self, thread: u32, phase: impl FnOnce() -> SchedPhase) {
-        let record = move || {
-            let phase = phase();
-            SchedPhaseRecord {
-                start_time: phase.start,
-                end_time: phase.end,
-                loop_iter: phase.loop_iter,
-                kind: phase.kind as u32,
-                tasks_processed: phase.tasks,
-                phase_data: [phase.pop_hit, phase.pop_miss],
-                shared_depth_at_start: phase.depth_start,
-                shared_depth_at_end: phase.depth_end,
-                _pad: [0; 4],
-            }
-        };
-        // SAFETY: passed on.
-        unsafe { self.push_sched(thread, record) }
-    }
-
-    /// Marks that a task without a kernel retired on `thread` at tick `at` (level ≥ 3).
-    ///
-    /// # Safety
-    /// One caller per thread at a time (see the type).
-    pub unsafe fn record_dummy_task(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
-        // SAFETY: passed on.
-        unsafe { self.push_sched(thread, || marker(SchedPhaseKind::DummyTask, at, at, loop_iter, task_id, 1)) }
-    }
-
-    /// Marks that a task whose predicate was false retired on `thread` at tick `at` (level ≥ 3).
-    ///
-    /// # Safety
-    /// One caller per thread at a time (see the type).
-    pub unsafe fn record_predicated_skip(&self, thread: u32, at: u64, loop_iter: u32, task_id: u64) {
-        // SAFETY: passed on.
-        unsafe { self.push_sched(thread, || marker(SchedPhaseKind::PredicatedSkip, at, at, loop_iter, task_id, 1)) }
-    }
-
-    /// Records that `thread` made the `nodes` nodes of graph task `task_id` (ticks; level ≥ 3).
-    ///
-    /// # Safety
-    /// One caller per thread at a time (see the type).
-    pub unsafe fn record_graph_prepare(
-        &self,
-        thread: u32,
-        start: u64,
-        end: u64,
-        loop_iter: u32,
-        task_id: u64,
-        nodes: u32,
-    ) {
-        // SAFETY: passed on.
-        unsafe {
-            self.push_sched(thread, || marker(SchedPhaseKind::GraphPrepare, start, end, loop_iter, task_id, nodes))
-        }
-    }
-
-    /// # Safety
-    /// One caller per thread at a time.
-    #[inline(always)]
-    unsafe fn push_sched(&self, thread: u32, record: impl FnOnce() -> SchedPhaseRecord) {
-        if thread >= self.open(&self.sched_threads) {
-            return Self::no_phase_lane(thread, self);
-        }
-        // SAFETY: what is open is in range, one caller, and the slot is the lane's; the padding stays unwritten. The
-        // references cover the phase lane alone, not the thread's queue.
-        unsafe {
-            let lane = &raw mut (*self.thread(thread)).sched;
-            let row = (*lane).next();
-            let record = record();
-            (&raw mut (*row).start_time).write(record.start_time);
-            (&raw mut (*row).end_time).write(record.end_time);
-            (&raw mut (*row).loop_iter).write(record.loop_iter);
-            (&raw mut (*row).kind).write(record.kind);
-            (&raw mut (*row).tasks_processed).write(record.tasks_processed);
-            (&raw mut (*row).phase_data[0]).write(record.phase_data[0]);
-            (&raw mut (*row).phase_data[1]).write(record.phase_data[1]);
-            (&raw mut (*row).shared_depth_at_start).write(record.shared_depth_at_start);
-            (&raw mut (*row).shared_depth_at_end).write(record.shared_depth_at_end);
-            if !(*lane).advance(row) {
-                Self::sched_group(thread, self);
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn sched_group(thread: u32, this: &Self) {
-        // SAFETY: open and in range, one caller; the lane and the queue are apart.
-        unsafe {
-            let state = this.thread(thread);
-            if core::ptr::eq((*state).sched.next(), &raw const (*state).dry) {
-                Self::sched_dry(thread, this)
-            } else if (*state).sched.group() {
-                Self::sched_close(thread, this)
-            }
-        }
-    }
-
-    /// The record that was just written found no buffer: it is in `dry`.
-    #[cold]
-    #[inline(never)]
-    unsafe fn sched_dry(thread: u32, this: &Self) {
-        // SAFETY: as above.
-        unsafe {
-            let state = this.thread(thread);
-            let record = (*state).dry;
-            if (*state).sched.reopen(this.port(thread)) {
-                this.push_sched(thread, || record);
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn sched_close(thread: u32, this: &Self) {
-        // SAFETY: as above.
-        unsafe {
-            let state = this.thread(thread);
-            (*state).sched.close(this.port(thread));
-            (*state).sched.park(&raw mut (*state).dry);
-        }
-    }
-
-    /// Counts a thread number that no thread of the platform has. A thread without a lane is no mistake: its level or
-    /// its role leaves it without.
-    #[cold]
-    #[inline(never)]
-    fn no_phase_lane(thread: u32, this: &Self) {
-        // SAFETY: only `init` writes the cell, while nothing else runs.
-        if this.open(&this.sched_threads) != 0 && thread >= unsafe { (*this.launch.get()).layout.queue.threads } {
-            this.misuse();
-        }
-    }
-
-    /// Names the AICPU thread that orchestrates; its ready queue carries the orchestrator's buffers.
-    pub fn set_orch_thread(&self, thread: u32) {
-        self.orch_thread.store(thread, Relaxed);
-    }
-
-    /// Records one submit of the orchestrator (ticks; level ≥ 4).
-    ///
-    /// # Safety
-    /// Called by the orchestrator thread only.
-    #[inline]
-    pub unsafe fn record_orch_phase(&self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
-        // SAFETY: only the orchestrator comes here; a closed lane has no slot, and a slot is the lane's.
-        unsafe {
-            let lane = self.orch.get();
-            let row = (*lane).next();
-            if row.is_null() {
-                return Self::orch_first(start, end, task_id, submit_idx, self);
-            }
-            (&raw mut (*row).start_time).write(start);
-            (&raw mut (*row).end_time).write(end);
-            (&raw mut (*row).task_id).write(task_id);
-            (&raw mut (*row).submit_idx).write(submit_idx);
-            if !(*lane).advance(row) {
-                Self::orch_group(self);
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn orch_first(start: u64, end: u64, task_id: u64, submit_idx: u32, this: &Self) {
-        if this.open(&this.orch_open) != 0 && this.orch_thread.load(Relaxed) != NO_THREAD {
-            // SAFETY: open, and only the orchestrator comes here.
-            unsafe { Self::orch_dry(start, end, task_id, submit_idx, this) }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn orch_dry(start: u64, end: u64, task_id: u64, submit_idx: u32, this: &Self) {
-        // SAFETY: as above.
-        unsafe {
-            if (*this.orch.get()).reopen(this.port(this.orch_thread.load(Relaxed))) {
-                this.record_orch_phase(start, end, task_id, submit_idx);
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn orch_group(this: &Self) {
-        // SAFETY: as above.
-        if unsafe { (*this.orch.get()).group() } {
-            // SAFETY: as above.
-            unsafe { Self::orch_close(this) }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn orch_close(this: &Self) {
-        // SAFETY: as above.
-        unsafe { (*this.orch.get()).close(this.port(this.orch_thread.load(Relaxed))) }
     }
 
     /// Publishes what the lanes of `cores` hold. A core's last commit may still be under way.
@@ -676,17 +344,5 @@ impl<C: Clock> Swimlane<C> {
             // SAFETY: open, and only the orchestrator comes here.
             unsafe { (*self.orch.get()).sync() }
         }
-    }
-}
-
-fn marker(kind: SchedPhaseKind, start: u64, end: u64, loop_iter: u32, task_id: u64, tasks: u32) -> SchedPhaseRecord {
-    SchedPhaseRecord {
-        start_time: start,
-        end_time: end,
-        loop_iter,
-        kind: kind as u32,
-        tasks_processed: tasks,
-        phase_data: [task_id as u32, (task_id >> 32) as u32],
-        ..Default::default()
     }
 }

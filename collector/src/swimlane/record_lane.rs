@@ -140,8 +140,13 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
     /// Publishes the active buffer. On failure it stays, full or not, and so does its account.
     fn send<C: Clock>(&mut self, port: &mut Port<'_, QueuePtr, C>) -> bool {
         let used = self.used() as u32;
-        let entry =
-            Entry { index: self.index, kind: self.kind, buffer: self.active(), seq: self.lane.seq(), flags: 0 };
+        let entry = Entry {
+            index: self.index,
+            kind: self.kind,
+            buffer: self.active(),
+            seq: self.lane.seq(),
+            flags: 0,
+        };
         if !self.lane.publish(port, &entry) {
             return false;
         }

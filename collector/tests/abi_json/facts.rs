@@ -14,8 +14,17 @@ pub(crate) const EXTENSIONS: &[(&str, &[&str])] = &[
     ("DumpDataHeader", &["peer"]),
     ("DumpBufferState", &["total_record_count"]),
     ("DepGenDataHeader", &["peer"]),
-    ("PmuDataHeader", &["peer"]),
+    (
+        "DepGenBufferState",
+        &["stalls", "stall_ticks", "max_stall_ticks", "stall_budget", "truncated_record_count"],
+    ),
+    ("PmuDataHeader", &["peer", "stall_budget"]),
+    ("PmuBufferState", &["stalls", "stall_ticks", "max_stall_ticks"]),
     ("ScopeStatsDataHeader", &["peer"]),
+    (
+        "ScopeStatsBufferState",
+        &["stalls", "stall_ticks", "max_stall_ticks", "stall_budget", "deep_scope_count"],
+    ),
 ];
 
 const LAUNCH: &str = "an argument of a launch, handed over outside the regions";

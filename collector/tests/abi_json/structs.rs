@@ -102,7 +102,7 @@ fn check_args_dump_structs(f: &Facts) {
     });
     check!(f, "DumpMetaBuffer", MetaBuffer { records, count });
     check!(f, "DumpFreeQueue", FreeQueue { buffer_ptrs, head, tail, _pad });
-    check!(f, "DumpReadyQueueEntry", ReadyEntry { index = "thread_index", _pad0, buffer_ptr, buffer_seq, _pad1 });
+    check!(f, "DumpReadyQueueEntry", ReadyEntry { index = "thread_index", _pad0, buffer_ptr, buffer_seq, _pad1, _pad2 });
     check!(f, "DumpBufferState", BufferState {
         free_queue, current_buf_ptr, current_buf_seq, _pad0, arena_base, arena_size, arena_write_offset,
         published_payload_count, completed_payload_count, dropped_record_count, total_record_count, _pad1,
@@ -135,11 +135,11 @@ fn check_dep_gen_and_scope_structs(f: &Facts) {
     check!(f, "DepGenBuffer", dep_gen::Buffer { count, _pad, records });
     check!(f, "DepGenFreeQueue", dep_gen::FreeQueue { buffer_ptrs, head, tail, _pad });
     check!(f, "DepGenReadyQueueEntry", shared::IndexedEntry {
-        index = "instance_index", _pad0, buffer_ptr, buffer_seq, _pad1,
+        index = "instance_index", _pad0, buffer_ptr, buffer_seq, _pad1, _pad2,
     });
     check!(f, "DepGenBufferState", dep_gen::BufferState {
         free_queue, current_buf_ptr, current_buf_seq, dropped_record_count, total_record_count,
-        total_overflow_record_count, _pad,
+        total_overflow_record_count, stall_ticks, max_stall_ticks, stalls, stall_budget, truncated_record_count, _pad,
     });
     check!(f, "ScopeStatsRecord", scope_stats::Record {
         site_file_basename, heap_start, heap_end, site_line, task_start, task_end, dep_pool_start, dep_pool_end,
@@ -148,10 +148,11 @@ fn check_dep_gen_and_scope_structs(f: &Facts) {
     check!(f, "ScopeStatsBuffer", scope_stats::Buffer { count, _pad, records });
     check!(f, "ScopeStatsFreeQueue", scope_stats::FreeQueue { buffer_ptrs, head, tail, _pad });
     check!(f, "ScopeStatsReadyQueueEntry", scope_stats::ReadyEntry {
-        index = "instance_index", _pad0, buffer_ptr, buffer_seq, _pad1,
+        index = "instance_index", _pad0, buffer_ptr, buffer_seq, _pad1, _pad2,
     });
     check!(f, "ScopeStatsBufferState", scope_stats::BufferState {
-        free_queue, current_buf_ptr, current_buf_seq, dropped_record_count, total_record_count, _pad,
+        free_queue, current_buf_ptr, current_buf_seq, dropped_record_count, total_record_count, stalls, stall_ticks,
+        max_stall_ticks, stall_budget, deep_scope_count, _pad,
     });
     macro_rules! headers {
         ($dep_gen:path, $scope_stats:path) => {{
@@ -174,11 +175,11 @@ fn check_dep_gen_and_scope_structs(f: &Facts) {
 fn check_pmu_structs(f: &Facts) {
     use pmu::*;
     check!(f, "PmuFreeQueue", FreeQueue { buffer_ptrs, head, tail, _pad });
-    check!(f, "PmuReadyQueueEntry", ReadyEntry { index = "core_index", _pad0, buffer_ptr, buffer_seq, _pad1 });
+    check!(f, "PmuReadyQueueEntry", ReadyEntry { index = "core_index", _pad0, buffer_ptr, buffer_seq, _pad1, _pad2 });
     macro_rules! header {
         ($ty:path) => {
             check!(f, "PmuDataHeader", $ty {
-                queues, queue_heads, queue_tails, num_cores, event_type, backpressure, peer, _pad,
+                queues, queue_heads, queue_tails, num_cores, event_type, backpressure, peer, stall_budget,
             })
         };
     }
@@ -187,7 +188,8 @@ fn check_pmu_structs(f: &Facts) {
             check!(f, "PmuRecord", RecordA2a3 { task_id, func_id, core_type, pmu_total_cycles, pmu_counters, _pad });
             check!(f, "PmuBuffer", BufferA2a3 { records, count });
             check!(f, "PmuBufferState", BufferStateA2a3 {
-                free_queue, current_buf_ptr, current_buf_seq, dropped_record_count, total_record_count, _pad,
+                free_queue, current_buf_ptr, current_buf_seq, dropped_record_count, total_record_count, stalls,
+                stall_ticks, max_stall_ticks, _pad,
             });
             header!(HeaderA2a3);
         }
@@ -196,7 +198,7 @@ fn check_pmu_structs(f: &Facts) {
             check!(f, "PmuBuffer", BufferA5 { records, count });
             check!(f, "PmuBufferState", BufferStateA5 {
                 free_queue, current_buf_ptr, aicore_ring_ptr, current_buf_seq, total_record_count,
-                dropped_record_count, mismatch_record_count, _pad,
+                dropped_record_count, mismatch_record_count, stall_ticks, max_stall_ticks, stalls, _pad,
             });
             check!(f, "PmuAicoreRing", AicoreRing { dual_issue_slots });
             header!(HeaderA5);

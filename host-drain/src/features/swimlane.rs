@@ -67,6 +67,7 @@ pub fn plan(config: &DfxConfig, board: &Board) -> RegionPlan {
     RegionPlan {
         feature: Feature::ChipSwimlane,
         bytes: layout.bytes(),
+        platform: board.platform,
         queue: layout.queue,
         words: vec![
             (layout.num_cores, board.cores()),

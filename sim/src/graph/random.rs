@@ -81,6 +81,7 @@ pub fn random(seed: u64, params: GraphParams) -> Program {
         kernels: kernels(KERNELS),
         ops,
         pace: false,
+            ring_heap: crate::program::RING_HEAP,
         verify: None,
     }
 }

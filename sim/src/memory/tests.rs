@@ -31,6 +31,7 @@ fn program(buffers: &[(u64, Init, Option<SubmitId>)], tensors: Vec<TensorDef>) -
         kernels: Vec::new(),
         ops: Vec::new(),
         pace: false,
+            ring_heap: crate::program::RING_HEAP,
         verify: None,
     }
 }

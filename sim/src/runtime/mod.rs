@@ -12,12 +12,14 @@
 
 mod aicore;
 mod board;
+mod capture;
 mod drain_slot;
 mod edges;
 mod orchestrator;
 mod plan;
 mod queues;
 mod record;
+mod rings;
 mod scheduler;
 mod shared;
 mod watchdog;
@@ -26,7 +28,9 @@ mod watchdog;
 mod tests;
 
 pub use board::{EXIT as EXIT_TOKEN, next_token};
-pub use record::{AicpuRecorder, CoreRecorder, Recorder, SchedPhase};
+pub use capture::Captured;
+pub use rings::{RingCapacity, TENSOR_MAP};
+pub use record::{AicpuRecorder, CoreRecorder, Recorder, SchedPhase, Switches};
 
 use crate::exec::{Actor, ActorId, Exec, RunError};
 use crate::memory::ProgramMemory;
@@ -442,7 +446,7 @@ fn aicpu<R: Recorder>(shared: &Shared, recorder: &Arc<R>, thread: u32, exec: &dy
     }
     let own = own.unwrap_or_else(|| recorder.aicpu(thread));
     if thread == shared.schedulers() {
-        orchestrator::run(shared, own, recorder.level(), exec);
+        orchestrator::run(shared, own, (recorder.level(), recorder.switches()), exec);
     } else {
         scheduler::run(shared, own, recorder.level(), thread, exec);
     }

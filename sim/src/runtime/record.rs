@@ -10,10 +10,24 @@
 //!
 //! Any of these calls may wait for the host; the runtime holds no lock across them.
 
+use super::capture::Captured;
+use super::rings::{HeapSide, RingCapacity};
 use dfx_collector::abi::swimlane::Level;
+use dfx_collector::scope_stats::Sample;
 use std::sync::Arc;
 
 pub use dfx_collector::swimlane::SchedPhase;
+
+/// The features that have no level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Switches {
+    /// Submits are captured.
+    pub dep_gen: bool,
+    /// Scopes are sampled.
+    pub scope_stats: bool,
+    /// Kernels are counted.
+    pub pmu: bool,
+}
 
 /// The recorders of one launch.
 pub trait Recorder: Send + Sync + 'static {
@@ -22,8 +36,12 @@ pub trait Recorder: Send + Sync + 'static {
     /// A core's own.
     type Core: CoreRecorder + 'static;
 
-    /// How much is recorded, for the whole launch.
+    /// How much the chip swimlane records, for the whole launch.
     fn level(&self) -> Level;
+    /// What else is recorded, for the whole launch.
+    fn switches(&self) -> Switches {
+        Switches::default()
+    }
     /// The recorder of AICPU thread `thread`; called once for each, on that thread: for thread 0 first of all, for the
     /// others when thread 0's [`init`](AicpuRecorder::init) has run.
     fn aicpu(self: &Arc<Self>, thread: u32) -> Self::Aicpu;
@@ -53,9 +71,29 @@ pub trait AicpuRecorder {
     fn graph_prepare(&mut self, start: u64, end: u64, loop_iter: u32, task_id: u64, nodes: u32);
     /// The orchestrator submitted a task; level ≥ 4.
     fn orch_submit(&mut self, start: u64, end: u64, task_id: u64, submit_idx: u32);
+    /// The orchestrator submitted a task; with dep_gen.
+    fn capture(&mut self, submit: &Captured) {
+        let _ = submit;
+    }
+    /// What the rings hold, once, before the first scope; with scope stats.
+    fn ring_capacity(&mut self, capacity: &RingCapacity) {
+        let _ = capacity;
+    }
+    /// A scope begins at `site` (a file and a line; `None` for the program itself); with scope stats.
+    fn scope_begin(&mut self, site: Option<(&std::ffi::CStr, i32)>, sample: &Sample) {
+        let _ = (site, sample);
+    }
+    /// The innermost scope ends; with scope stats.
+    fn scope_end(&mut self, sample: &Sample) {
+        let _ = sample;
+    }
+    /// A pointer of the current ring's heap passed its end; with scope stats.
+    fn heap_wrap(&mut self, side: HeapSide) {
+        let _ = side;
+    }
     /// At a scheduler's end, level ≥ 1: its cores' lanes and its own.
     fn flush(&mut self, cores: &[u32]);
-    /// At the orchestrator's end, level ≥ 4.
+    /// At the orchestrator's end, if it recorded anything: level ≥ 4, dep_gen, scope stats.
     fn flush_orch(&mut self);
     /// On an abnormal end, before the flush, level ≥ 1: publish what is counted.
     fn sync(&mut self, cores: &[u32]);

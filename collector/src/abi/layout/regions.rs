@@ -1,6 +1,6 @@
 //! The regions whose lanes carry their own free queue in front: args dump, dep_gen, PMU, scope stats; and device phase.
 
-use super::{BufferLayout, LaneLayout, QueueLayout};
+use super::{BufferLayout, LaneLayout, QueueLayout, StallLayout};
 use crate::abi::platform::{Geometry, Platform};
 use crate::abi::{args_dump, dep_gen, device_phase, pmu, scope_stats, shared};
 use core::mem::offset_of;
@@ -41,7 +41,7 @@ impl BufferLayout {
 }
 
 macro_rules! lane_layout {
-    ($state:ty, $slots:expr) => {
+    ($state:ty, $slots:expr, $stall:expr) => {
         LaneLayout {
             current_ptr: offset_of!($state, current_buf_ptr),
             current_seq: offset_of!($state, current_buf_seq),
@@ -51,8 +51,19 @@ macro_rules! lane_layout {
             free_head: offset_of!($state, free_queue.head),
             free_tail: offset_of!($state, free_queue.tail),
             slots: $slots as u32,
+            stall: $stall,
             bytes: size_of::<$state>(),
         }
+    };
+}
+
+macro_rules! stall_layout {
+    ($state:ty) => {
+        Some(StallLayout {
+            count: offset_of!($state, stalls),
+            ticks: offset_of!($state, stall_ticks),
+            max_ticks: offset_of!($state, max_stall_ticks),
+        })
     };
 }
 
@@ -71,15 +82,19 @@ macro_rules! queue_layout {
 
 /// The state of an args-dump lane ([`args_dump::BufferState`]). Its `total` is our extension: 0 when the device is the
 /// reference's.
-pub const ARGS_DUMP_LANE: LaneLayout = lane_layout!(args_dump::BufferState, args_dump::SLOTS);
+pub const ARGS_DUMP_LANE: LaneLayout = lane_layout!(args_dump::BufferState, args_dump::SLOTS, None);
 /// The state of dep_gen's lane ([`dep_gen::BufferState`]).
-pub const DEP_GEN_LANE: LaneLayout = lane_layout!(dep_gen::BufferState, dep_gen::SLOTS);
+pub const DEP_GEN_LANE: LaneLayout = 
+    lane_layout!(dep_gen::BufferState, dep_gen::SLOTS, stall_layout!(dep_gen::BufferState));
 /// The state of the scope stats' lane ([`scope_stats::BufferState`]).
-pub const SCOPE_STATS_LANE: LaneLayout = lane_layout!(scope_stats::BufferState, scope_stats::SLOTS);
+pub const SCOPE_STATS_LANE: LaneLayout = 
+    lane_layout!(scope_stats::BufferState, scope_stats::SLOTS, stall_layout!(scope_stats::BufferState));
 /// The state of a PMU lane on a2a3 ([`pmu::BufferStateA2a3`]).
-pub const PMU_LANE_A2A3: LaneLayout = lane_layout!(pmu::BufferStateA2a3, pmu::SLOTS);
+pub const PMU_LANE_A2A3: LaneLayout = 
+    lane_layout!(pmu::BufferStateA2a3, pmu::SLOTS, stall_layout!(pmu::BufferStateA2a3));
 /// The state of a PMU lane on a5 ([`pmu::BufferStateA5`]).
-pub const PMU_LANE_A5: LaneLayout = lane_layout!(pmu::BufferStateA5, pmu::SLOTS);
+pub const PMU_LANE_A5: LaneLayout = 
+    lane_layout!(pmu::BufferStateA5, pmu::SLOTS, stall_layout!(pmu::BufferStateA5));
 
 /// Where an args-dump lane keeps its arena's account, relative to the lane's start: all u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +188,8 @@ pub struct DepGenLayout {
 impl DepGenLayout {
     /// u32, relative to the lane's start: [`dep_gen::BufferState::total_overflow_record_count`].
     pub const OVERFLOW_TOTAL: usize = offset_of!(dep_gen::BufferState, total_overflow_record_count);
+    /// u32, relative to the lane's start: [`dep_gen::BufferState::truncated_record_count`] (our device half only).
+    pub const TRUNCATED: usize = offset_of!(dep_gen::BufferState, truncated_record_count);
 
     const fn header<const T: usize>() -> DepGenLayout {
         DepGenLayout {
@@ -195,6 +212,11 @@ impl DepGenLayout {
         self.header_bytes
     }
 
+    /// u32: [`dep_gen::BufferState::stall_budget`].
+    pub const fn stall_budget(&self) -> usize {
+        self.lane() + offset_of!(dep_gen::BufferState, stall_budget)
+    }
+
     /// Size of the whole region in bytes.
     pub const fn bytes(&self) -> usize {
         self.lane() + DEP_GEN_LANE.bytes
@@ -210,6 +232,8 @@ pub struct PmuLayout {
     pub num_cores: usize,
     /// u32: [`pmu::Header::event_type`].
     pub event_type: usize,
+    /// u32: [`pmu::Header::stall_budget`].
+    pub stall_budget: usize,
     /// Size of the header in bytes.
     pub header_bytes: usize,
     /// A lane's state: [`PMU_LANE_A2A3`] or [`PMU_LANE_A5`].
@@ -228,6 +252,7 @@ impl PmuLayout {
             queue: queue_layout!(pmu::Header<T, N>, T, N),
             num_cores: offset_of!(pmu::Header<T, N>, num_cores),
             event_type: offset_of!(pmu::Header<T, N>, event_type),
+            stall_budget: offset_of!(pmu::Header<T, N>, stall_budget),
             header_bytes: size_of::<pmu::Header<T, N>>(),
             state,
             ring_ptr: None,
@@ -281,6 +306,9 @@ pub struct ScopeStatsLayout {
 }
 
 impl ScopeStatsLayout {
+    /// u32, relative to the lane's start: [`scope_stats::BufferState::deep_scope_count`] (our device half only).
+    pub const DEEP: usize = offset_of!(scope_stats::BufferState, deep_scope_count);
+
     const fn header<const T: usize>() -> ScopeStatsLayout {
         ScopeStatsLayout {
             queue: queue_layout!(scope_stats::Header<T>, T, scope_stats::READY_ENTRIES),
@@ -305,6 +333,11 @@ impl ScopeStatsLayout {
     /// Offset of the [`SCOPE_STATS_LANE`].
     pub const fn lane(&self) -> usize {
         self.header_bytes
+    }
+
+    /// u32: [`scope_stats::BufferState::stall_budget`].
+    pub const fn stall_budget(&self) -> usize {
+        self.lane() + offset_of!(scope_stats::BufferState, stall_budget)
     }
 
     /// Size of the whole region in bytes.

@@ -222,6 +222,7 @@ impl Sketch {
             kernels: vec![kernel],
             ops: Vec::new(),
             pace: false,
+            ring_heap: crate::program::RING_HEAP,
             verify: None,
         };
         Self { program, ran, submits: 0 }
