@@ -83,9 +83,8 @@ fn nothing_of_an_earlier_run_stays_in_the_directory() {
     place.write("w/dfx_outputs/.run.json.tmp-1-0", "of a killed run");
     place.write("w/dfx_outputs/mine.txt", "mine");
     complete(&run("flood:20", "1"));
-    let expected =
-        ["w", "w/dfx_outputs", RECORDS, "w/dfx_outputs/mine.txt", "w/dfx_outputs/run.json"]
-            .map(|path| if path == RECORDS { format!("w/{RECORDS}") } else { path.to_owned() });
+    let expected = ["w", "w/dfx_outputs", RECORDS, "w/dfx_outputs/mine.txt", "w/dfx_outputs/run.json"]
+        .map(|path| if path == RECORDS { format!("w/{RECORDS}") } else { path.to_owned() });
     assert_eq!(place.contents(), expected);
     let records = json(&place.join("w").join(RECORDS));
     assert_eq!(records["aicore_tasks"].as_array().map(Vec::len), Some(20));
@@ -143,14 +142,14 @@ fn after_a_hang_the_exit_status_is_3_and_the_files_say_why() {
             "--platform",
             platform,
             "--scheduler-timeout",
-            "300ms",
+            "500ms",
             "--inject",
             "core-hang:1301",
             "--work-dir",
             "w",
         ]);
         assert_eq!(said.status, Some(3), "{said:?}");
-        assert!(said.err.contains("INCOMPLETE") && said.err.contains("no progress for 300ms"), "{said:?}");
+        assert!(said.err.contains("INCOMPLETE") && said.err.contains("no progress for 500ms"), "{said:?}");
         let report = json(&place.join("w/dfx_outputs/run.json"));
         assert_eq!(report["complete"], false);
         let reasons = report["reasons"].as_array().expect("a list");

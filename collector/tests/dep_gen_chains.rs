@@ -67,7 +67,7 @@ fn a_submit_comes_back_with_its_tensors_kernels_and_flags() {
             tensors: &pointers[..count],
             arg_types: &types[..count],
             deps: &[5, 6],
-            kernel_ids: [10, -1, 12],
+            kernel_ids: &[10, -1, 12],
             block_num: -3,
         };
         // SAFETY: this thread orchestrates, and the tensors live.

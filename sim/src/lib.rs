@@ -2,7 +2,7 @@
 //!
 //! [`run`] is the front door. Who does what behind it: [`program`] is what runs, made by [`builder`], [`graph`] and
 //! [`workloads`]; [`memory`] is where its tensors live; [`fanin`] is how the orchestrator finds dependencies; [`runtime`]
-//! is the device, whose actors take time through [`exec`]; [`hooks`] is where they call the collectors; [`device`] is the
+//! is the device, whose actors take time through [`exec`]; [`pmu`] is what its cores count; [`hooks`] is where the actors call the collectors; [`device`] is the
 //! memory that the diagnostics share with the host; [`faults`] is what goes wrong on purpose.
 
 #![warn(missing_docs)]
@@ -16,6 +16,7 @@ pub mod faults;
 pub mod graph;
 pub mod hooks;
 pub mod memory;
+pub mod pmu;
 pub mod program;
 pub mod run;
 pub mod runtime;

@@ -2,7 +2,7 @@
 
 use dfx_collector::abi::swimlane::Level;
 use dfx_host_drain::report::StreamKind;
-use dfx_host_drain::{Target, Timeouts};
+use dfx_host_drain::{PoolSizes, Target, Timeouts};
 use dfx_sim::builder::{BuildError, ProgramBuilder};
 use dfx_sim::program::{Init, Program, SubmitId};
 use dfx_sim::run::{Rig, RunRequest};
@@ -58,7 +58,7 @@ fn after_a_hang_everything_recorded_before_it_is_there() {
     for target in PLATFORMS {
         for level in LEVELS {
             let what = format!("{} at level {}", target.name(), level as u32);
-            let timeouts = Timeouts { scheduler: Duration::from_millis(300), ..Timeouts::default() };
+            let timeouts = Timeouts { scheduler: Duration::from_millis(500), ..Timeouts::default() };
             let run = run_with(target, level, 3_000, faults.clone(), timeouts);
             let LaunchStatus::SchedulerHang { ref stuck, .. } = run.outcome.launch.status else {
                 panic!("{what}: {:?}", run.outcome.launch.status);
@@ -69,7 +69,7 @@ fn after_a_hang_everything_recorded_before_it_is_there() {
             let reasons = run.report().reasons;
             let hang = reasons.iter().find(|reason| reason.code == "device_error");
             let hang = hang.unwrap_or_else(|| panic!("{what}: {reasons:#?}"));
-            assert!(hang.message.contains("no progress for 300ms"), "{what}: {}", hang.message);
+            assert!(hang.message.contains("no progress for 500ms"), "{what}: {}", hang.message);
         }
     }
 }
@@ -106,16 +106,51 @@ fn assert_killed(what: &str, run: &Run, before: u64) {
     let tasks: Vec<u64> = records.aicore_tasks.iter().map(|row| row.task).collect();
     let distinct: BTreeSet<u64> = tasks.iter().copied().collect();
     assert!(distinct.len() == tasks.len(), "{what}: a row came twice");
-    assert!(distinct.into_iter().eq(0..before), "{what}: {} core rows of {before}", tasks.len());
+    // On a busy machine the kill may come before the hang: the rows then go as far as AICPU has seen them end.
+    let (rows, seen) = (tasks.len() as u64, run.outcome.launch.core_rows);
+    assert!(distinct.into_iter().eq(0..rows), "{what}: {rows} core rows");
+    assert!(
+        (seen..=before).contains(&rows),
+        "{what}: {rows} core rows, {seen} seen to end, hang at {before}"
+    );
     if records.chip_swimlane_level >= 2 {
         // A lane stamps its count every eighth record: so many of its last may be unseen.
         let lanes = report.streams.iter().filter(|stream| stream.kind == StreamKind::AicpuTask).count();
         let rows = records.aicpu_tasks.len();
-        assert!(rows + 8 * lanes >= before as usize, "{what}: {rows} AICPU rows of {before}");
+        assert!(rows + 8 * lanes >= seen as usize, "{what}: {rows} AICPU rows of {seen}");
         assert!(records.aicpu_tasks.is_sorted_by_key(|row| (row.core, row.token)), "{what}");
     }
     assert_eq!(files(&run.outputs()), ["chip_swimlane_records.json", "run.json"], "{what}");
     assert_eq!(run.outcome.leaked, 0, "{what}");
+}
+
+/// Behaviour §9: a buffer that was used before shows none of its earlier rows, however the run ends.
+#[test]
+fn a_recycled_buffer_shows_no_rows_of_its_earlier_use() {
+    let hang_at = 6_500;
+    let faults = Faults { core_hang: Some(SubmitId(hang_at)), ..Faults::default() };
+    let hung = Timeouts { scheduler: Duration::from_millis(400), ..Timeouts::default() };
+    let killed = Timeouts { op_execute: Duration::from_millis(1_500), ..Timeouts::default() };
+    for target in PLATFORMS {
+        for (end, timeouts) in [("hung", hung), ("killed", killed)] {
+            let what = format!("{}, {end}", target.name());
+            // One AIC core with two buffers: each has been full before it becomes the last.
+            let mut request = RunRequest {
+                blockdim: 1,
+                aicpu_threads: Some(2),
+                ..request("chain", target, Level::AicpuTiming)
+            };
+            request.config.pools = PoolSizes::all(2);
+            request.config.timeouts = timeouts;
+            let rig = Rig { faults: faults.clone(), ..Rig::new(target) };
+            let run = run_on(request, chain(7_000).expect("it is a program"), &rig);
+            let report = run.report();
+            let collected = report.sum(StreamKind::AicoreTask, |stream| stream.collected);
+            let rotations = report.sum(StreamKind::AicoreTask, |stream| stream.rotations);
+            assert!(rotations >= 3 || collected < hang_at.into(), "{what}: {rotations} rotations");
+            assert_killed(&what, &run, hang_at.into());
+        }
+    }
 }
 
 /// An AICPU thread that dies saves nothing itself; its lanes are recovered, the other threads' were flushed or are too.

@@ -29,7 +29,8 @@ use crate::lanes::{BufferLane, NO_THREAD, Ports, StateMem};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use core::cell::UnsafeCell;
 use core::fmt;
-use write::{write_chain, write_submit};
+use core::mem::{self, MaybeUninit};
+use write::{FEW_DEPS, write_args, write_chain, write_deps, write_few_deps, write_head};
 
 const FEATURE: &str = "dep_gen";
 const BUFFER: BufferLayout = BufferLayout::dep_gen();
@@ -52,7 +53,7 @@ pub struct Submit<'a> {
     /// The task ids that the caller named, in order.
     pub deps: &'a [u64],
     /// The kernel per [`SubtaskSlot`](crate::abi::task::SubtaskSlot); −1 for none.
-    pub kernel_ids: [i32; SUBTASK_SLOTS],
+    pub kernel_ids: &'a [i32; SUBTASK_SLOTS],
     /// Blocks of the task; less than 1 counts as 1.
     pub block_num: i32,
 }
@@ -74,6 +75,8 @@ pub struct DepGen<C> {
     lane: UnsafeCell<SlotLane>,
     /// Overflow slots needed, and submits cut short; the orchestrator's.
     overflow: UnsafeCell<Overflow>,
+    /// A submit on its way to the cold path. What it borrows lives only that long.
+    dry: UnsafeCell<MaybeUninit<Submit<'static>>>,
     ports: Ports<C>,
 }
 
@@ -105,6 +108,7 @@ impl<C> DepGen<C> {
             orch_thread: AtomicU32::new(NO_THREAD),
             lane: UnsafeCell::new(CLOSED),
             overflow: UnsafeCell::new(Overflow { slots: 0, truncated: 0 }),
+            dry: UnsafeCell::new(MaybeUninit::uninit()),
             ports: Ports::new(clock),
         }
     }
@@ -228,12 +232,59 @@ impl<C: Clock> DepGen<C> {
             let lane = self.lane.get();
             let slot = (*lane).next();
             if slot.is_null() || !is_plain(submit) {
-                // A copy, so that the hot path keeps the fields in registers.
-                return Self::submit_cold(&{ *submit }, self);
+                // Set down beside the lane, so that the hot path needs no frame.
+                (*self.dry.get()).write(mem::transmute::<Submit<'_>, Submit<'static>>(*submit));
+                return Self::submit_cold(self);
             }
-            write_submit(slot, submit, submit.deps.len(), 0);
-            if (*lane).advance(slot, 1) {
-                Self::close(self);
+            write_head(slot, submit, submit.deps.len(), 0);
+            Self::submit_lists(
+                slot,
+                submit.tensors.as_ptr(),
+                submit.arg_types.as_ptr(),
+                submit.deps.as_ptr(),
+                self,
+            );
+        }
+    }
+
+    /// The second half of a submit. Apart, so that neither half needs more registers than a call may spoil.
+    ///
+    /// # Safety
+    /// Called by [`record_submit`](Self::record_submit) when the head of the lane's next slot is written, with what the
+    /// submit has.
+    #[inline(always)]
+    unsafe fn submit_lists(
+        slot: *mut SubmitRecord,
+        tensors: *const *const Tensor,
+        types: *const u8,
+        deps: *const u64,
+        this: &Self,
+    ) {
+        // SAFETY: the caller's contract; only the orchestrator comes here.
+        unsafe {
+            write_args(slot, tensors, types);
+            let count = (*slot).explicit_dep_count as usize;
+            if count > FEW_DEPS {
+                return Self::submit_deps(slot, deps, count, this);
+            }
+            write_few_deps(slot, deps, count);
+            if (*this.lane.get()).advance(slot, 1) {
+                Self::close(this);
+            }
+        }
+    }
+
+    /// The last third of a submit with more dependencies than a few.
+    ///
+    /// # Safety
+    /// As [`submit_lists`](Self::submit_lists).
+    #[inline(never)]
+    unsafe fn submit_deps(slot: *mut SubmitRecord, deps: *const u64, count: usize, this: &Self) {
+        // SAFETY: the caller's contract; only the orchestrator comes here.
+        unsafe {
+            write_deps(slot, deps, count);
+            if (*this.lane.get()).advance(slot, 1) {
+                Self::close(this);
             }
         }
     }
@@ -248,8 +299,9 @@ impl<C: Clock> DepGen<C> {
     /// A submit that finds no buffer, brings a chain, or breaks a bound.
     #[cold]
     #[inline(never)]
-    unsafe fn submit_cold(submit: &Submit<'_>, this: &Self) {
-        let mut submit = *submit;
+    unsafe fn submit_cold(this: &Self) {
+        // SAFETY: `record_submit` has just set it down, and what it borrows lives until that returns.
+        let mut submit: Submit<'_> = unsafe { (*this.dry.get()).assume_init() };
         let tensors = submit.tensors.len().min(submit.arg_types.len()).min(MAX_TENSOR_ARGS);
         let mut cut = tensors < submit.tensors.len();
         submit.tensors = submit.tensors.get(..tensors).unwrap_or_default();

@@ -165,12 +165,11 @@ impl<C, R> Pmu<C, R> {
         unsafe { self.cores.get_unchecked(core as usize) }.get()
     }
 
-    /// Counts a core that this launch does not have.
-    #[cold]
-    #[inline(never)]
-    fn no_core(this: &Self) {
-        if this.open() != 0 {
-            this.ports.misuse();
+    /// Counts a core that this launch does not have, if it has `cores`.
+    #[inline(always)]
+    fn no_core(&self, cores: u32) {
+        if cores != 0 {
+            self.ports.misuse();
         }
     }
 }
@@ -265,8 +264,9 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
     /// One caller per core and per thread at a time (see the type).
     #[inline]
     pub unsafe fn record_task(&self, core: u32, thread: u32, task_id: u64, func_id: u32, core_type: i32) {
-        if core >= Self::gate(&self.read_cores) {
-            return Self::no_core(self);
+        let cores = Self::gate(&self.read_cores);
+        if core >= cores {
+            return self.no_core(cores);
         }
         // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's.
         unsafe {
@@ -316,25 +316,26 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
         func_id: u32,
         core_type: i32,
     ) {
-        if core >= Self::gate(&self.ring_cores) {
-            return Self::no_core(self);
+        let cores = Self::gate(&self.ring_cores);
+        if core >= cores {
+            return self.no_core(cores);
         }
         // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's.
         unsafe {
             let state = self.core(core);
             let row = (*state).lane.next();
             if row.is_null() {
-                return Self::complete_first(core, thread, token, task_id, func_id, core_type, self);
+                return Self::complete_first([core, thread], token, task_id, func_id, core_type, self);
             }
             if (*state).ring.is_none() {
                 return Self::no_counters(core, self);
             }
-            if !(*state).ring.copy(token, row) {
-                return Self::mismatch(core, self);
-            }
             (&raw mut (*row).task_id).write(task_id);
             (&raw mut (*row).func_id).write(func_id);
             (&raw mut (*row).core_type).write(core_type);
+            if !(*state).ring.copy(token, row) {
+                return Self::mismatch(core, self);
+            }
             if (*state).lane.advance(row, 1) {
                 Self::close(core, thread, self);
             }
@@ -344,8 +345,7 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
     #[cold]
     #[inline(never)]
     unsafe fn complete_first(
-        core: u32,
-        thread: u32,
+        [core, thread]: [u32; 2],
         token: u32,
         task_id: u64,
         func_id: u32,
@@ -419,7 +419,7 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
                 // SAFETY: in range, open, and the caller is the core's only one.
                 unsafe { (*self.core(core)).lane.flush(self.ports.port(thread)) }
             } else {
-                Self::no_core(self);
+                self.no_core(self.open());
             }
         }
     }
@@ -446,7 +446,7 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
     pub unsafe fn finalize(&self, cores: &[u32]) {
         for &core in cores {
             if core >= self.open() {
-                Self::no_core(self);
+                self.no_core(self.open());
                 continue;
             }
             // SAFETY: in range, open, and the caller is the core's only one; `platform` is written by `init` only.

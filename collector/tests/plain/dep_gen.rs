@@ -13,12 +13,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::FromBytes;
 
 /// The orchestrator's thread in these tests.
-pub const ORCH: u32 = 2;
+pub(crate) const ORCH: u32 = 2;
 
 /// A budget of 10 ms a wait, 1 s in all.
-pub const BUDGET: Budget = Budget { wait_ms: 10, total_ms: 1000 };
+pub(crate) const BUDGET: Budget = Budget { wait_ms: 10, total_ms: 1000 };
 
-pub fn plan(geometry: &'static Geometry) -> Plan {
+pub(crate) fn plan(geometry: &'static Geometry) -> Plan {
     let layout = DepGenLayout::of(geometry.platform);
     Plan {
         geometry,
@@ -33,7 +33,7 @@ pub fn plan(geometry: &'static Geometry) -> Plan {
 }
 
 /// A device, enabled and launched on `rig`; each look at its clock takes a tenth of a millisecond of a2a3.
-pub fn launch(rig: &Rig) -> (DepGen<ScriptClock>, ScriptClock) {
+pub(crate) fn launch(rig: &Rig) -> (DepGen<ScriptClock>, ScriptClock) {
     let clock = ScriptClock::new(1_000_000, 5_000);
     let dep_gen = DepGen::new(clock.clone());
     dep_gen.set_enabled(true);
@@ -43,18 +43,18 @@ pub fn launch(rig: &Rig) -> (DepGen<ScriptClock>, ScriptClock) {
     (dep_gen, clock)
 }
 
-pub fn small(buffers: usize) -> (Rig, DepGen<ScriptClock>, ScriptClock) {
+pub(crate) fn small(buffers: usize) -> (Rig, DepGen<ScriptClock>, ScriptClock) {
     let rig = Rig::new(plan(&Geometry::A2A3), buffers, Some(BUDGET));
     let (dep_gen, clock) = launch(&rig);
     (rig, dep_gen, clock)
 }
 
 /// A submit without arguments.
-pub fn bare(task_id: u64, deps: &[u64]) -> Submit<'_> {
-    Submit { task_id, flags: 0, tensors: &[], arg_types: &[], deps, kernel_ids: [3, -1, 4], block_num: 2 }
+pub(crate) fn bare(task_id: u64, deps: &[u64]) -> Submit<'_> {
+    Submit { task_id, flags: 0, tensors: &[], arg_types: &[], deps, kernel_ids: &[3, -1, 4], block_num: 2 }
 }
 
-pub fn tensor(n: u64) -> Tensor {
+pub(crate) fn tensor(n: u64) -> Tensor {
     Tensor {
         start_offset: n,
         version: n as i32,
@@ -67,19 +67,19 @@ pub fn tensor(n: u64) -> Tensor {
 
 /// A submit as it was read back.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoded {
-    pub task_id: u64,
-    pub flags: u32,
-    pub tensors: Vec<Tensor>,
-    pub arg_types: Vec<u8>,
-    pub deps: Vec<u64>,
-    pub kernel_ids: [i32; 3],
-    pub block_num: u32,
-    pub slots: usize,
+pub(crate) struct Decoded {
+    pub(crate) task_id: u64,
+    pub(crate) flags: u32,
+    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) arg_types: Vec<u8>,
+    pub(crate) deps: Vec<u64>,
+    pub(crate) kernel_ids: [i32; 3],
+    pub(crate) block_num: u32,
+    pub(crate) slots: usize,
 }
 
 /// Reads slots back, and refuses a chain that is broken anywhere.
-pub fn decode(slots: &[Vec<u8>]) -> Vec<Decoded> {
+pub(crate) fn decode(slots: &[Vec<u8>]) -> Vec<Decoded> {
     let mut all: Vec<Decoded> = Vec::new();
     let mut open = false;
     for slot in slots {
@@ -114,7 +114,7 @@ pub fn decode(slots: &[Vec<u8>]) -> Vec<Decoded> {
 }
 
 /// Recorded slots + dropped = total + overflow; returns total, overflow, dropped, truncated.
-pub fn balance(rig: &Rig) -> (u32, u32, u32, u32) {
+pub(crate) fn balance(rig: &Rig) -> (u32, u32, u32, u32) {
     let recorded = rig.records(0).len() + rig.recover(0).len();
     let overflow = rig.word(rig.state(0) + DepGenLayout::OVERFLOW_TOTAL).load(Relaxed);
     let truncated = rig.word(rig.state(0) + DepGenLayout::TRUNCATED).load(Relaxed);
@@ -123,6 +123,6 @@ pub fn balance(rig: &Rig) -> (u32, u32, u32, u32) {
     (total, overflow, dropped, truncated)
 }
 
-pub fn other(platform: Platform) -> &'static Geometry {
+pub(crate) fn other(platform: Platform) -> &'static Geometry {
     Geometry::of(if platform == Platform::A5 { Platform::A2a3 } else { Platform::A5 })
 }

@@ -9,40 +9,40 @@ use dfx_mock::region::Memory;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Both platforms.
-pub const PLATFORMS: [&Geometry; 2] = [&Geometry::A2A3, &Geometry::A5];
+pub(crate) const PLATFORMS: [&Geometry; 2] = [&Geometry::A2A3, &Geometry::A5];
 
 /// What a region is made of.
 #[derive(Clone, Copy)]
-pub struct Plan {
-    pub geometry: &'static Geometry,
-    pub bytes: usize,
-    pub queue: QueueLayout,
-    pub lane: LaneLayout,
-    pub buffer: BufferLayout,
+pub(crate) struct Plan {
+    pub(crate) geometry: &'static Geometry,
+    pub(crate) bytes: usize,
+    pub(crate) queue: QueueLayout,
+    pub(crate) lane: LaneLayout,
+    pub(crate) buffer: BufferLayout,
     /// Each lane's state.
-    pub states: usize,
-    pub lanes: usize,
-    pub budget_at: usize,
+    pub(crate) states: usize,
+    pub(crate) lanes: usize,
+    pub(crate) budget_at: usize,
 }
 
 /// A buffer as it was taken: whose, which, and its records.
 #[derive(Debug, Clone)]
-pub struct Taken {
-    pub index: u32,
-    pub thread: u32,
-    pub seq: u32,
-    pub count: u32,
+pub(crate) struct Taken {
+    pub(crate) index: u32,
+    pub(crate) thread: u32,
+    pub(crate) seq: u32,
+    pub(crate) count: u32,
     /// `count` records.
-    pub records: Vec<Vec<u8>>,
+    pub(crate) records: Vec<Vec<u8>>,
 }
 
 /// A region with its host.
-pub struct Rig {
-    pub plan: Plan,
-    pub region: Memory,
-    pub buffers: Vec<Memory>,
+pub(crate) struct Rig {
+    pub(crate) plan: Plan,
+    pub(crate) region: Memory,
+    pub(crate) buffers: Vec<Memory>,
     /// Taken in order of publication.
-    pub taken: Vec<Taken>,
+    pub(crate) taken: Vec<Taken>,
     /// Each buffer's lane.
     home: Vec<usize>,
 }
@@ -50,7 +50,7 @@ pub struct Rig {
 impl Rig {
     /// A region with `buffers` per lane, all offered (as many as there are slots), and `budget` granted; `None`: the
     /// host is the reference's. Buffers are filled with `0xA5`, so that what is not written shows.
-    pub fn new(plan: Plan, buffers: usize, budget: Option<Budget>) -> Rig {
+    pub(crate) fn new(plan: Plan, buffers: usize, budget: Option<Budget>) -> Rig {
         let region = Memory::new(plan.bytes);
         let home: Vec<usize> = (0..plan.lanes).flat_map(|lane| std::iter::repeat_n(lane, buffers)).collect();
         let memory = home.iter().map(|_| Memory::new(plan.buffer.bytes)).collect();
@@ -66,35 +66,35 @@ impl Rig {
         rig
     }
 
-    pub fn base(&self) -> DeviceAddr {
+    pub(crate) fn base(&self) -> DeviceAddr {
         self.region.addr(0)
     }
 
-    pub fn word(&self, offset: usize) -> &AtomicU32 {
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         // SAFETY: shared words are atomics.
         unsafe { self.region.at(offset) }
     }
 
-    pub fn wide(&self, offset: usize) -> &AtomicU64 {
+    pub(crate) fn wide(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: shared words are atomics.
         unsafe { self.region.at(offset) }
     }
 
     /// Where a lane's state begins.
-    pub fn state(&self, lane: usize) -> usize {
+    pub(crate) fn state(&self, lane: usize) -> usize {
         self.plan.states + lane * self.plan.lane.bytes
     }
 
-    pub fn total(&self, lane: usize) -> u32 {
+    pub(crate) fn total(&self, lane: usize) -> u32 {
         self.word(self.state(lane) + self.plan.lane.total).load(Relaxed)
     }
 
-    pub fn dropped(&self, lane: usize) -> u32 {
+    pub(crate) fn dropped(&self, lane: usize) -> u32 {
         self.word(self.state(lane) + self.plan.lane.dropped).load(Relaxed)
     }
 
     /// Waits, ticks in all, longest.
-    pub fn stalls(&self, lane: usize) -> (u32, u64, u64) {
+    pub(crate) fn stalls(&self, lane: usize) -> (u32, u64, u64) {
         let (state, stall) = (self.state(lane), self.plan.lane.stall.expect("an account of waits"));
         (
             self.word(state + stall.count).load(Relaxed),
@@ -112,7 +112,7 @@ impl Rig {
     }
 
     /// Offers `buffer` to its lane. `false`: the free queue is full.
-    pub fn offer(&mut self, buffer: usize) -> bool {
+    pub(crate) fn offer(&mut self, buffer: usize) -> bool {
         let (state, lane) = (self.state(self.home[buffer]), self.plan.lane);
         let (head, tail) = (self.word(state + lane.free_head), self.word(state + lane.free_tail));
         let next = tail.load(Relaxed);
@@ -142,7 +142,7 @@ impl Rig {
     }
 
     /// Takes all that is published, and offers the buffers again if `refill`.
-    pub fn drain(&mut self, refill: bool) {
+    pub(crate) fn drain(&mut self, refill: bool) {
         for thread in 0..self.plan.queue.threads {
             while let Some(buffer) = self.take_one(thread) {
                 if refill {
@@ -173,7 +173,7 @@ impl Rig {
     }
 
     /// Records of the lane's active buffer, as a recovery finds them.
-    pub fn recover(&self, lane: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn recover(&self, lane: usize) -> Vec<Vec<u8>> {
         match self.wide(self.state(lane) + self.plan.lane.current_ptr).load(Relaxed) {
             0 => Vec::new(),
             at => self.read(self.buffer_at(at)).1,
@@ -181,13 +181,13 @@ impl Rig {
     }
 
     /// All records of a lane that were taken, in order.
-    pub fn records(&self, lane: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn records(&self, lane: usize) -> Vec<Vec<u8>> {
         let of = |taken: &&Taken| taken.index as usize == lane;
         self.taken.iter().filter(of).flat_map(|taken| taken.records.clone()).collect()
     }
 
     /// Buffers of a lane come with the numbers 0, 1, 2, …
-    pub fn check_sequence(&self, lane: usize) {
+    pub(crate) fn check_sequence(&self, lane: usize) {
         let of = |taken: &&Taken| taken.index as usize == lane;
         for (seq, taken) in self.taken.iter().filter(of).enumerate() {
             assert_eq!(taken.seq as usize, seq);

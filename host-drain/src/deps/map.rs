@@ -5,7 +5,7 @@
 //! about as much as it finds, whether the writes are tiles in one, two or more dimensions.
 
 use super::submits::Submits;
-use super::tree::{Bounds, Item, Tree, Verdict};
+use super::tree::{Item, Tree, Verdict};
 use super::view::{ArrayKey, Overlap, Probe, Range};
 use dfx_collector::abi::tensor::MAX_DIMS;
 
@@ -82,7 +82,7 @@ impl<'a> TensorMap<'a> {
                 hits.reverse();
             }
             Bucket::Many(groups) => {
-                groups.visit(&probe, &mut judge, submits);
+                groups.visit(&probe, &mut judge);
                 hits.sort_unstable_by_key(|hit| std::cmp::Reverse(hit.write.order));
                 if groups.live() <= FEW {
                     let mut writes: Vec<Write> = groups.0.iter().flat_map(Group::live_writes).collect();
@@ -117,7 +117,7 @@ struct Groups(Vec<Group>);
 struct Group {
     array: Option<ArrayKey>,
     /// In no tree yet.
-    fresh: Vec<Write>,
+    fresh: Vec<Item>,
     /// The larger, the earlier (until entries are taken out).
     trees: Vec<Tree>,
 }
@@ -143,18 +143,21 @@ impl Groups {
         self.0.iter().position(|group| group.array == array)
     }
 
-    fn visit(&mut self, probe: &Probe<'_>, judge: &mut impl FnMut(&Write) -> Verdict, submits: &Submits) {
+    fn visit(&mut self, probe: &Probe<'_>, judge: &mut impl FnMut(&Write) -> Verdict) {
         let own = probe.region.layout.array();
         for group in &mut self.0 {
-            group.fresh.retain(|write| matches!(judge(write), Verdict::Keep));
             let same_array = own.is_some() && group.array == own;
+            let dims = dims(group.array);
+            group.fresh.retain(|item| {
+                !item.may_meet(probe, same_array, dims) || matches!(judge(&item.write), Verdict::Keep)
+            });
             let mut sparse = false;
             for tree in &mut group.trees {
                 tree.visit(probe, same_array, judge);
                 sparse |= tree.is_sparse();
             }
             if sparse {
-                group.thin_out(submits);
+                group.thin_out();
             }
         }
     }
@@ -162,31 +165,30 @@ impl Groups {
 
 impl Group {
     fn insert(&mut self, write: Write, submits: &Submits) {
-        self.fresh.push(write);
+        let array = self.array;
+        self.fresh.push(item(write, array, submits));
         if self.fresh.len() < FRESH {
             return;
         }
-        let array = self.array;
-        let mut items: Vec<Item> = self.fresh.drain(..).map(|write| item(write, array, submits)).collect();
+        let mut items = std::mem::take(&mut self.fresh);
         while let Some(tree) = self.trees.pop_if(|tree| tree.live() <= items.len()) {
-            items.extend(tree.live_writes().map(|write| item(write, array, submits)));
+            items.extend(tree.live_items());
         }
-        self.trees.push(Tree::new(&mut items, dims(array)));
+        self.trees.push(Tree::new(&items, dims(array)));
     }
 
     /// Rebuilds the trees of which most is gone.
-    fn thin_out(&mut self, submits: &Submits) {
-        let array = self.array;
+    fn thin_out(&mut self) {
+        let dims = dims(self.array);
         self.trees.retain(|tree| tree.live() > 0);
         for tree in self.trees.iter_mut().filter(|tree| tree.is_sparse()) {
-            let mut items: Vec<Item> =
-                tree.live_writes().map(|write| item(write, array, submits)).collect();
-            *tree = Tree::new(&mut items, dims(array));
+            let items: Vec<Item> = tree.live_items().collect();
+            *tree = Tree::new(&items, dims);
         }
     }
 
     fn live_writes(&self) -> impl Iterator<Item = Write> {
-        self.fresh.iter().copied().chain(self.trees.iter().flat_map(Tree::live_writes))
+        self.fresh.iter().map(|item| item.write).chain(self.trees.iter().flat_map(|tree| tree.live_items().map(|item| item.write)))
     }
 }
 
@@ -201,7 +203,7 @@ fn item(write: Write, array: Option<ArrayKey>, submits: &Submits) -> Item {
         ranges[0] = span;
         ranges
     });
-    Item { write, bounds: Bounds { version: region.version, span, ranges } }
+    Item { write, version: region.version, span, ranges }
 }
 
 /// The dimensions by which the group of `array` is sorted.

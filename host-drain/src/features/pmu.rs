@@ -30,7 +30,11 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
         bytes: layout.bytes(),
         platform: board.platform,
         queue: layout.queue,
-        words: vec![(layout.num_cores, board.cores()), (layout.event_type, event as u32)],
+        words: vec![
+            (layout.num_cores, board.cores()),
+            (layout.event_type, event as u32),
+            (layout.stall_budget, config.stall_budget().to_word()),
+        ],
         lanes: (0..board.cores())
             .map(|core| LanePlan {
                 kind: StreamKind::PmuRow,

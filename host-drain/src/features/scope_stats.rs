@@ -17,7 +17,7 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
         bytes: layout.bytes(),
         platform: board.platform,
         queue: layout.queue,
-        words: vec![(layout.num_instances, 1)],
+        words: vec![(layout.num_instances, 1), (layout.stall_budget(), config.stall_budget().to_word())],
         lanes: vec![LanePlan {
             kind: StreamKind::ScopeSample,
             index: 0,

@@ -4,6 +4,7 @@ use super::board::{EXIT, NO_TOKEN, Payload};
 use super::record::{CoreRecorder, Recorder};
 use super::shared::Shared;
 use crate::exec::{ActorId, Cost, Exec};
+use crate::pmu::Work;
 use crate::program::SubmitId;
 use dfx_collector::abi::swimlane::Level;
 use dfx_collector::abi::token as abi_token;
@@ -16,6 +17,7 @@ pub(super) fn run<R: Recorder>(shared: &Shared, recorder: &Arc<R>, core: u32, ex
     let scheduler = ActorId::Aicpu(shared.board.owner(core));
     let registers = shared.board.registers(core);
     let recording = recorder.level() >= Level::AicoreTiming;
+    let counting = recorder.switches().pmu;
     let mut lane = None;
     let mut last = NO_TOKEN;
     let mut turn = 0;
@@ -41,21 +43,48 @@ pub(super) fn run<R: Recorder>(shared: &Shared, recorder: &Arc<R>, core: u32, ex
             }
         }
         // Before the acknowledgement: AICPU may rotate this core's buffer only between acknowledgements.
-        let slot = recording.then(|| lane.get_or_insert_with(|| recorder.core(core)).reserve());
+        let mut own = (recording || counting).then(|| lane.get_or_insert_with(|| recorder.core(core)));
+        let slot = own.as_mut().filter(|_| recording).map(|own| own.reserve());
         exec.spend(me, Cost::CoreTake);
         registers.answer(abi_token::ack(token));
         exec.wake(scheduler);
+        if let Some(own) = own.as_mut().filter(|_| counting) {
+            own.pmu_begin();
+        }
+        let begun = if counting { exec.nanos() } else { 0 };
         let start = if recording { exec.now_core() } else { 0 };
         if !run_kernel(shared, exec, me, &payload) {
             return;
         }
         let end = if recording { exec.now_core() } else { 0 };
+        if let Some(own) = own.as_mut().filter(|_| counting) {
+            own.pmu_ran(&work(shared, &payload, exec.nanos() - begun), token);
+        }
         registers.answer(abi_token::fin(token));
         exec.wake(scheduler);
-        if let (Some(slot), Some(lane)) = (slot, lane.as_mut()) {
-            lane.commit(slot, start, end, shared.plan.unit(payload.unit).task_id, token, receive);
+        if let Some(own) = own {
+            if counting {
+                own.pmu_finished();
+            }
+            if let Some(slot) = slot {
+                own.commit(slot, start, end, shared.plan.unit(payload.unit).task_id, token, receive);
+            }
         }
         exec.spend(me, Cost::CoreFinish);
+    }
+}
+
+/// What the hardware saw of a kernel that took `nanos`.
+fn work(shared: &Shared, payload: &Payload, nanos: u64) -> Work {
+    let Payload { unit, block, subtask, .. } = *payload;
+    let facts = shared.plan.unit(unit);
+    let kernel = shared.plan.kernel_id(unit, usize::from(subtask));
+    Work {
+        task_id: facts.task_id,
+        submit: facts.submit,
+        func_id: kernel.map_or(u32::MAX, |kernel| kernel.0),
+        block,
+        nanos,
     }
 }
 

@@ -30,7 +30,7 @@ mod tests;
 pub use board::{EXIT as EXIT_TOKEN, next_token};
 pub use capture::Captured;
 pub use rings::{RingCapacity, TENSOR_MAP};
-pub use record::{AicpuRecorder, CoreRecorder, Recorder, SchedPhase, Switches};
+pub use record::{AicpuRecorder, CoreRecorder, CountedTask, Recorder, SchedPhase, Switches};
 
 use crate::exec::{Actor, ActorId, Exec, RunError};
 use crate::memory::ProgramMemory;
@@ -448,7 +448,7 @@ fn aicpu<R: Recorder>(shared: &Shared, recorder: &Arc<R>, thread: u32, exec: &dy
     if thread == shared.schedulers() {
         orchestrator::run(shared, own, (recorder.level(), recorder.switches()), exec);
     } else {
-        scheduler::run(shared, own, recorder.level(), thread, exec);
+        scheduler::run(shared, own, (recorder.level(), recorder.switches()), thread, exec);
     }
 }
 

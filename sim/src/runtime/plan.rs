@@ -174,11 +174,16 @@ impl Plan {
         }
     }
 
-    /// The unit's kernel in `subtask`.
-    pub(crate) fn kernel(&self, unit: u32, subtask: usize) -> Option<&Kernel> {
+    /// The number of the unit's kernel in `subtask`.
+    pub(crate) fn kernel_id(&self, unit: u32, subtask: usize) -> Option<KernelId> {
         let submit = self.submit(unit);
         let kernels = self.unit(unit).node().map_or(&submit.kernels, |node| &submit.nodes[node].kernels);
-        kernels[subtask].map(|id| &self.program.kernels[id.0 as usize])
+        kernels[subtask]
+    }
+
+    /// The unit's kernel in `subtask`.
+    pub(crate) fn kernel(&self, unit: u32, subtask: usize) -> Option<&Kernel> {
+        self.kernel_id(unit, subtask).map(|id| &self.program.kernels[id.0 as usize])
     }
 
     /// How long the unit's kernel in `subtask` takes.

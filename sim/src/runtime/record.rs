@@ -12,7 +12,9 @@
 
 use super::capture::Captured;
 use super::rings::{HeapSide, RingCapacity};
+use crate::pmu::Work;
 use dfx_collector::abi::swimlane::Level;
+use dfx_collector::abi::task::CoreType;
 use dfx_collector::scope_stats::Sample;
 use std::sync::Arc;
 
@@ -27,6 +29,19 @@ pub struct Switches {
     pub scope_stats: bool,
     /// Kernels are counted.
     pub pmu: bool,
+    /// A core holds one task at a time: its counters are one set, and AICPU reads them between two tasks (PMU on a2a3).
+    pub single_issue: bool,
+}
+
+/// A task that has ended on a core, as the PMU's row names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CountedTask {
+    /// The task, or the node of a graph task.
+    pub task_id: u64,
+    /// The kernel that ran on this core: each subtask of a MIX task has its own.
+    pub func_id: u32,
+    /// What the core is.
+    pub core_type: CoreType,
 }
 
 /// The recorders of one launch.
@@ -45,7 +60,7 @@ pub trait Recorder: Send + Sync + 'static {
     /// The recorder of AICPU thread `thread`; called once for each, on that thread: for thread 0 first of all, for the
     /// others when thread 0's [`init`](AicpuRecorder::init) has run.
     fn aicpu(self: &Arc<Self>, thread: u32) -> Self::Aicpu;
-    /// The recorder of core `core`, level ≥ 1; called on that core when its first task arrives (so `init` has run).
+    /// The recorder of core `core`, level ≥ 1 or with PMU; called on that core when its first task arrives (so `init` has run).
     fn core(self: &Arc<Self>, core: u32) -> Self::Core;
 }
 
@@ -91,15 +106,23 @@ pub trait AicpuRecorder {
     fn heap_wrap(&mut self, side: HeapSide) {
         let _ = side;
     }
-    /// At a scheduler's end, level ≥ 1: its cores' lanes and its own.
+    /// On each finish, before the core is given another task if the launch is [single issue](Switches::single_issue);
+    /// with PMU.
+    fn pmu_record(&mut self, core: u32, token: u32, task: &CountedTask) {
+        let _ = (core, token, task);
+    }
+    /// At a scheduler's end, level ≥ 1 or with PMU: its cores' lanes and its own.
     fn flush(&mut self, cores: &[u32]);
     /// At the orchestrator's end, if it recorded anything: level ≥ 4, dep_gen, scope stats.
     fn flush_orch(&mut self);
-    /// On an abnormal end, before the flush, level ≥ 1: publish what is counted.
+    /// On an abnormal end, before the flush, if anything is recorded: publish what is counted.
     fn sync(&mut self, cores: &[u32]);
 }
 
-/// What a core records; level ≥ 1.
+/// What a core records; level ≥ 1, and with PMU.
+///
+/// The PMU's calls stand where `abi/symbols.md` §8 has them: [`pmu_begin`](Self::pmu_begin) after the acknowledgement,
+/// [`pmu_ran`](Self::pmu_ran) before the finish, [`pmu_finished`](Self::pmu_finished) after it.
 pub trait CoreRecorder {
     /// A place for a record.
     type Slot: Copy;
@@ -107,4 +130,12 @@ pub trait CoreRecorder {
     fn reserve(&mut self) -> Self::Slot;
     /// After the finish: writes it. Times in ticks.
     fn commit(&mut self, slot: Self::Slot, start: u64, end: u64, task_id: u64, token: u32, receive: u64);
+    /// Before the kernel: opens the counters.
+    fn pmu_begin(&mut self) {}
+    /// After the kernel: the hardware has counted `work`. On a5 shuts the counters and leaves them for AICPU.
+    fn pmu_ran(&mut self, work: &Work, token: u32) {
+        let _ = (work, token);
+    }
+    /// After the finish: on a2a3 shuts the counters.
+    fn pmu_finished(&mut self) {}
 }

@@ -5,6 +5,8 @@ mod chain;
 mod flood;
 mod matmul;
 mod mixed;
+mod paged_attention;
+mod scopes;
 mod spmd;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,8 @@ use std::path::Path;
 pub const ALL: &[(&str, &str)] = &[
     ("vector_example", "5 element-wise f32 tasks in a 6-edge graph, results checked"),
     ("matmul", "tiled f32 matrix product on AIC, epilogue on AIV, results checked"),
+    ("paged_attention[:SEQS]", "bf16 attention over a paged cache, AIC and AIV in turn, results checked (default 4)"),
+    ("scopes", "nested scopes on small heaps: some wrap many times, some never, results checked"),
     ("flood[:N]", "N independent submits back to back (default 65536)"),
     ("chain[:N]", "N tasks, each after the one before, AIC and AIV in turn (default 1000)"),
     ("spmd[:BLOCKS]", "an SPMD task of BLOCKS blocks, a reduction, a sync-start task (default 24)"),
@@ -108,6 +112,11 @@ pub fn build(spec: &str, options: &WorkloadOptions) -> Result<Program, WorkloadE
     let mut program = match name {
         "vector_example" => alone("vector_example").and_then(|()| Ok(vector_example::build()?))?,
         "matmul" => alone("matmul").and_then(|()| Ok(matmul::build(options.seed)?))?,
+        "paged_attention" => {
+            let sequences = number("paged_attention", paged_attention::DEFAULT, paged_attention::MAX)?;
+            paged_attention::build(sequences, options.seed)?
+        }
+        "scopes" => alone("scopes").and_then(|()| Ok(scopes::build()?))?,
         "flood" => flood::build(number("flood", 65_536, MAX_SUBMITS)?)?,
         "chain" => chain::build(number("chain", 1_000, MAX_SUBMITS)?)?,
         "spmd" => spmd::build(number("spmd", 24, MAX_BLOCKS)?, options.seed)?,

@@ -70,18 +70,31 @@ fn run(program: &Program, seed: u64) -> Result<(), String> {
 
 #[test]
 fn results_are_right_in_every_order_that_the_dependencies_allow() {
-    for spec in ["vector_example", "matmul", "spmd", "spmd:1", "mixed", "chain:101", "flood:50"] {
+    for spec in [
+        "vector_example",
+        "matmul",
+        "spmd",
+        "spmd:1",
+        "mixed",
+        "chain:101",
+        "flood:50",
+        "paged_attention",
+        "paged_attention:9",
+        "scopes",
+    ] {
         let program = of(spec);
         for seed in 0..5 {
             assert_eq!(run(&program, seed), Ok(()), "{spec}, order {seed}");
         }
     }
-    assert_eq!(run(&build("mixed", &WorkloadOptions { seed: 99, pace: None }).unwrap(), 0), Ok(()));
+    for spec in ["mixed", "paged_attention"] {
+        assert_eq!(run(&build(spec, &WorkloadOptions { seed: 99, pace: None }).unwrap(), 0), Ok(()));
+    }
 }
 
 #[test]
 fn a_missing_task_is_noticed_by_the_check_of_the_results() {
-    for spec in ["vector_example", "matmul", "spmd", "mixed", "chain:7"] {
+    for spec in ["vector_example", "matmul", "spmd", "mixed", "chain:7", "paged_attention", "scopes"] {
         let mut program = of(spec);
         let computing = |op: &mut Op| match op {
             Op::Submit(submit) if submit.predicate && submit.core_rows() > 0 => Some(submit.as_mut().clone()),
@@ -144,6 +157,18 @@ fn the_vector_example_is_the_captured_program() {
 }
 
 #[test]
+fn the_paged_attention_has_the_captured_size_and_shapes() {
+    let program = of("paged_attention");
+    let (allocs, tasks): (Vec<_>, Vec<_>) = program.submits().partition(|submit| submit.alloc);
+    assert_eq!((allocs.len(), tasks.len()), (4, 64));
+    assert!(tasks.iter().zip([Shape::Aic, Shape::Aiv].iter().cycle()).all(|(task, shape)| task.shape() == *shape));
+    let fanins = fanins(&program);
+    // The alloc, then QK, SF, PV and UP of the first block, QK to UP of the second.
+    assert_eq!(fanins[..5], [vec![], vec![], vec![1], vec![2], vec![2, 3, 0]]);
+    assert_eq!(fanins[8], [6, 7, 0, 4]);
+}
+
+#[test]
 fn workloads_have_the_size_that_was_asked_for() {
     let submits = |spec| of(spec).submits().count();
     assert_eq!(
@@ -189,7 +214,7 @@ fn what_is_not_a_workload_is_refused_with_what_is() {
     for (spec, expected) in [
         (
             "nope",
-            "unknown workload `nope`; there are: vector_example, matmul, flood[:N], chain[:N], spmd[:BLOCKS], mixed",
+            "unknown workload `nope`; there are: vector_example, matmul, paged_attention[:SEQS], scopes, flood[:N], chain[:N], spmd[:BLOCKS], mixed",
         ),
         ("", "unknown workload ``"),
         ("flood:0", "workload `flood:0`: `0` is not a number from 1 to 16777216"),
@@ -198,6 +223,8 @@ fn what_is_not_a_workload_is_refused_with_what_is() {
         ("chain:-1", "`-1` is not a number"),
         ("chain:many", "`many` is not a number from 1 to"),
         ("spmd:65536", "from 1 to 65535"),
+        ("scopes:2", "`scopes` takes no argument"),
+        ("paged_attention:0", "`0` is not a number from 1 to 65536"),
         ("mixed:3", "workload `mixed:3`: `mixed` takes no argument"),
         ("graph", "no file is named"),
         ("graph:", "no file is named"),

@@ -9,6 +9,8 @@ use crate::program::{SUBTASKS, SubmitId};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub unit: u32,
+    /// Which subtask slot of it.
+    pub subtask: u8,
     pub token: u32,
     /// When it was written, in ticks; 0 below level 2.
     pub dispatch: u64,
@@ -106,19 +108,22 @@ pub(super) struct Cores {
     mix: Vec<u32>,
     /// Cores of a block that takes nothing new, so that it empties for a MIX task.
     saved: u128,
+    /// No core gets a second task: on a2a3 a core's PMU counters are one set, which AICPU reads between a task's finish
+    /// and the start of the next. A task pending behind it would start in between and be counted with it.
+    single: bool,
 }
 
 /// Blocks that one scheduler can own.
 pub(crate) const MAX_BLOCKS: u32 = u128::BITS / SUBTASKS as u32;
 
 impl Cores {
-    pub(super) fn new(board: &Board, scheduler: u32, first_token: u32) -> Self {
+    pub(super) fn new(board: &Board, scheduler: u32, first_token: u32, single: bool) -> Self {
         let ids: Vec<u32> = board.blocks_of(scheduler).flat_map(|block| board.block_cores(block)).collect();
         let core = |&id| Core { id, running: None, pending: None, token: first_token, turn: 0 };
         let list: Vec<Core> = ids.iter().map(core).collect();
         let mix = vec![0; list.len() / SUBTASKS];
         let all = (0..list.len()).fold(0, |bits, index| bits | 1 << index);
-        Self { list, ids, all, busy: 0, second: 0, held: 0, mix, saved: 0 }
+        Self { list, ids, all, busy: 0, second: 0, held: 0, mix, saved: 0, single }
     }
 
     /// Their numbers on the board.
@@ -178,7 +183,7 @@ impl Cores {
         let core = &mut self.list[index];
         let running = core.running.as_mut().filter(|running| !running.acknowledged)?;
         running.acknowledged = true;
-        if core.pending.is_none() {
+        if core.pending.is_none() && !self.single {
             self.second |= 1 << index;
         }
         Some(*running)

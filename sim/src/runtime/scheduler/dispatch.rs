@@ -149,7 +149,8 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
             self.recorder.on_dispatch(id, token);
         }
         let dispatch = if self.level >= Level::AicpuTiming { self.exec.now_aicpu() } else { 0 };
-        let held = Held { unit: payload.unit, token, dispatch, acknowledged: false, gated: payload.gated };
+        let Payload { unit, subtask, gated, .. } = payload;
+        let held = Held { unit, subtask, token, dispatch, acknowledged: false, gated };
         self.cores.put(index, held);
         self.exec.spend(self.me, Cost::Dispatch);
         self.shared.board.registers(id).write(turn, payload, token);

@@ -1,11 +1,13 @@
 //! `complete`: looks at the cores' condition registers; `resolve`: what their ends make possible.
 
 use super::super::plan::Kind;
-use super::super::record::AicpuRecorder;
+use super::super::record::{AicpuRecorder, CountedTask};
 use super::cores::Held;
 use super::{NO_DEPTHS, Scheduler, Stamp, nanos};
 use crate::exec::Cost;
+use crate::program::AIC;
 use dfx_collector::abi::swimlane::{Level, SchedPhaseKind};
+use dfx_collector::abi::task::CoreType;
 use dfx_collector::abi::token as abi_token;
 use std::sync::atomic::Ordering;
 
@@ -99,6 +101,16 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
         if self.level >= Level::AicpuTiming {
             let finish = self.exec.now_aicpu();
             self.recorder.complete_task(id, held.token, held.dispatch, finish);
+        }
+        if self.pmu {
+            let plan = &self.shared.plan;
+            let kernel = plan.kernel_id(held.unit, usize::from(held.subtask));
+            let task = CountedTask {
+                task_id: plan.unit(held.unit).task_id,
+                func_id: kernel.map_or(u32::MAX, |kernel| kernel.0),
+                core_type: if usize::from(held.subtask) == AIC { CoreType::Aic } else { CoreType::Aiv },
+            };
+            self.recorder.pmu_record(id, held.token, &task);
         }
         self.exec.spend(self.me, Cost::Finished);
         pass.finishes += 1;

@@ -13,7 +13,7 @@ mod retire;
 
 use super::aicore::nanos;
 use super::queues::Events;
-use super::record::{AicpuRecorder, SchedPhase};
+use super::record::{AicpuRecorder, SchedPhase, Switches};
 use super::shared::{IDLE, SHAPES, Shared};
 use super::{LaunchStatus, lock};
 use crate::exec::{ActorId, Exec};
@@ -39,6 +39,7 @@ pub(super) struct Scheduler<'a, A> {
     me: ActorId,
     recorder: A,
     level: Level,
+    pmu: bool,
     cores: Cores,
     /// The iteration, counted from 1.
     iter: u32,
@@ -76,11 +77,11 @@ enum Exit {
 pub(super) fn run<A: AicpuRecorder>(
     shared: &Shared,
     recorder: A,
-    level: Level,
+    (level, switches): (Level, Switches),
     number: u32,
     exec: &dyn Exec,
 ) {
-    let cores = Cores::new(&shared.board, number, shared.first_token);
+    let cores = Cores::new(&shared.board, number, shared.first_token, switches.single_issue);
     let mut scheduler = Scheduler {
         shared,
         exec,
@@ -88,6 +89,7 @@ pub(super) fn run<A: AicpuRecorder>(
         me: ActorId::Aicpu(number),
         recorder,
         level,
+        pmu: switches.pmu,
         cores,
         iter: 0,
         pop_hit: 0,
@@ -208,7 +210,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
     /// The end of a complete run.
     fn close(&mut self) {
         self.record_left_over_pops();
-        if self.level >= Level::AicoreTiming {
+        if self.level >= Level::AicoreTiming || self.pmu {
             self.recorder.flush(self.cores.ids());
         }
         for &core in self.cores.ids() {
@@ -221,7 +223,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
     fn close_hung(&mut self) {
         lock(&self.shared.control.stuck).extend(self.cores.stuck(self.number, &self.shared.plan));
         self.record_left_over_pops();
-        if self.level >= Level::AicoreTiming {
+        if self.level >= Level::AicoreTiming || self.pmu {
             self.recorder.sync(self.cores.ids());
             self.recorder.flush(self.cores.ids());
         }

@@ -106,8 +106,12 @@ impl Exec for SerialExec {
             };
         }
     }
-    fn relax(&self, me: ActorId) {
-        self.give_turn(me, State::Runnable);
+    fn relax(&self) {
+        // Only the actor whose turn it is runs.
+        let current = lock(&self.turns).current;
+        if let Some(me) = current {
+            self.give_turn(me, State::Runnable);
+        }
     }
     fn run(self: Arc<Self>, actors: Vec<Actor>) -> Result<(), RunError> {
         let mut turns = lock(&self.turns);
