@@ -54,7 +54,12 @@ use TensorArgType::{Inout, Input, Output, OutputExisting};
 /// Layers: a weight, the result of an earlier task, an accumulator on one of 4,096 buffers, a new result.
 fn layers(task: u64) -> Args {
     let (weights, accumulator) = (tile(4096, task), tile((1 << 40) + task % 4096 * 65536, 0));
-    [(Input, weights), (Input, made(task.saturating_sub(4))), (Inout, accumulator), (Output, Tensor::default())]
+    [
+        (Input, weights),
+        (Input, made(task.saturating_sub(4))),
+        (Inout, accumulator),
+        (Output, Tensor::default()),
+    ]
 }
 
 /// Everything on one array: two tiles read, one updated, one written; each tile is updated once.

@@ -115,7 +115,10 @@ impl Stall {
             return Waited { ready: false, ticks: 0 };
         }
         let begin = clock.now();
-        let left = self.total.saturating_sub(begin.wrapping_sub(self.start));
+        // A launch that seems to begin in the future (another thread's counter is a little ahead) has just begun.
+        let since = begin.wrapping_sub(self.start);
+        let since = if since > u64::MAX / 2 { 0 } else { since };
+        let left = self.total.saturating_sub(since);
         let limit = self.wait.min(left);
         loop {
             clock.relax();

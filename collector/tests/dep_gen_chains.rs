@@ -78,7 +78,11 @@ fn a_submit_comes_back_with_its_tensors_kernels_and_flags() {
     rig.drain(false);
     let back = decode(&rig.records(0));
     for (submit, count) in back.iter().zip([32, 4, 0]) {
-        assert_eq!(submit.flags, flags::IN_MANUAL_SCOPE | flags::EARLY_DISPATCH, "and no bit that is not the caller's");
+        assert_eq!(
+            submit.flags,
+            flags::IN_MANUAL_SCOPE | flags::EARLY_DISPATCH,
+            "and no bit that is not the caller's"
+        );
         assert_eq!((submit.kernel_ids, submit.block_num), ([10, -1, 12], 1));
         assert_eq!(submit.arg_types, types[..count]);
         let mut expected: Vec<Tensor> = tensors[..count].to_vec();
@@ -126,7 +130,17 @@ fn a_buffer_is_published_first_when_a_chain_does_not_fit_behind_what_is_in_it() 
         rig.drain(true);
         let fits = before as usize + 4 <= RECORDS;
         let first = rig.taken[0].count as usize;
-        assert_eq!(first, if before == 1 { 6 } else if fits { RECORDS } else { before as usize }, "{before}");
+        assert_eq!(
+            first,
+            if before == 1 {
+                6
+            } else if fits {
+                RECORDS
+            } else {
+                before as usize
+            },
+            "{before}"
+        );
         for taken in &rig.taken {
             decode(&taken.records);
         }
@@ -158,7 +172,11 @@ fn a_chain_that_fills_a_buffer_exactly_is_whole_and_one_more_dependency_is_cut_a
         let missing = more.div_ceil(582) as u32;
         let cut = if more > 0 { flags::TRUNCATED } else { 0 };
         assert_eq!(back[1].flags, flags::HAS_OVERFLOW | cut);
-        assert_eq!(balance(&rig), (3, 1023 + missing, missing, u32::from(more > 0)), "either host sees drops");
+        assert_eq!(
+            balance(&rig),
+            (3, 1023 + missing, missing, u32::from(more > 0)),
+            "either host sees drops"
+        );
     }
 }
 
@@ -177,7 +195,10 @@ fn more_tensors_than_a_record_holds_are_cut_and_counted() {
     rig.drain(false);
     let back = decode(&rig.records(0));
     assert_eq!(back.iter().map(|submit| submit.tensors.len()).collect::<Vec<_>>(), [32, 2, 3]);
-    assert_eq!(back.iter().map(|submit| submit.flags).collect::<Vec<_>>(), [flags::TRUNCATED, flags::TRUNCATED, 0]);
+    assert_eq!(
+        back.iter().map(|submit| submit.flags).collect::<Vec<_>>(),
+        [flags::TRUNCATED, flags::TRUNCATED, 0]
+    );
     assert_eq!(balance(&rig), (3, 0, 0, 2));
 }
 

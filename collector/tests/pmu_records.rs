@@ -9,6 +9,7 @@ use dfx_collector::abi::{DeviceAddr, Geometry, Platform};
 use dfx_collector::pmu::{InitError, PmuRecorder};
 use plain::PLATFORMS;
 use pmu::{Board, Device, FakeRegisters, counted};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
 
 /// A task as AICPU completes it on either platform; on a5 its core has recorded it.
 fn task(board: &Board, core: u32, token: u32) {
@@ -60,7 +61,10 @@ fn a2a3_reads_eight_counters_and_the_cycles_in_order() {
             assert_eq!((row.task_id, row.func_id, row.core_type), (task_id(token), token + 1, 1));
             assert_eq!((row.pmu_counters, row.pmu_total_cycles), counted::<COUNTERS_A2A3>(token));
         }
-        assert_eq!((board.rig.total(core as usize), board.rig.dropped(core as usize)), (rows.len() as u32, 0));
+        assert_eq!(
+            (board.rig.total(core as usize), board.rig.dropped(core as usize)),
+            (rows.len() as u32, 0)
+        );
         board.rig.check_sequence(core as usize);
     }
     assert_eq!((0..3).map(|core| board.a2a3(core).len()).sum::<usize>(), 1999);
@@ -141,18 +145,27 @@ fn a_row_being_written_while_it_is_copied_is_a_mismatch() {
 fn a_core_and_its_aicpu_thread_at_once_never_mix_two_tasks() {
     let board = Board::new(&Geometry::A5, 1, 2);
     let tasks = if cfg!(miri) { 60 } else { 1000 };
+    // The core may be two tasks ahead: then it writes over the very slot that AICPU copies.
+    let (recorded, completed) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // SAFETY: the ring is the core's, and this its only recorder.
-            let mut core =
-                unsafe { PmuRecorder::new(board.cores[0].clone(), DeviceAddr(board.ring(0))) };
+            let mut core = unsafe { PmuRecorder::new(board.cores[0].clone(), DeviceAddr(board.ring(0))) };
             for token in 0..tasks {
+                while completed.load(Acquire) + 2 < token {
+                    std::thread::yield_now();
+                }
                 board.cores[0].count(Platform::A5, token);
                 core.record(token);
+                recorded.store(token + 1, Release);
             }
         });
         for token in 0..tasks {
+            while recorded.load(Acquire) <= token {
+                std::thread::yield_now();
+            }
             complete(&board.device, 0, 0, token);
+            completed.store(token, Release);
         }
     });
     let mut board = board;
@@ -161,6 +174,7 @@ fn a_core_and_its_aicpu_thread_at_once_never_mix_two_tasks() {
         assert_eq!((row.pmu_counters, row.pmu_total_cycles), counted::<COUNTERS_A5>(row.task_id as u32));
     }
     let rows = board.a5(0).len() as u32;
+    assert!(rows > 0);
     assert_eq!(board.rig.total(0), rows + board.rig.dropped(0) + board.mismatched(0));
 }
 
@@ -226,14 +240,14 @@ fn numbers_out_of_range_are_counted_and_touch_nothing() {
         for core in [2, 3, 107, 108, 109, u32::MAX] {
             complete(&board.device, core, 0, 1);
         }
-        assert_eq!(board.device.misused(), 12, "two functions, six numbers");
+        assert_eq!(board.device.misused(), 6, "six numbers, the platform's own function");
         // SAFETY: this thread has all cores.
         unsafe {
             board.device.flush(0, &[2, u32::MAX]);
             board.device.sync(&[2, u32::MAX]);
             board.device.finalize(&[u32::MAX]);
         }
-        assert_eq!(board.device.misused(), 15);
+        assert_eq!(board.device.misused(), 9);
         // A thread that is none cannot publish: the buffer stays.
         task(&board, 0, 1);
         flush(&mut board, 77, &[0]);

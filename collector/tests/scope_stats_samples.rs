@@ -218,7 +218,10 @@ fn a_site_that_was_set_while_disabled_is_remembered() {
     board.begin(&on(0));
     board.end(&on(0));
     let records = board.flush();
-    assert_eq!(records.iter().map(|r| (site(r), r.site_line)).collect::<Vec<_>>(), [(&b"bird.cpp"[..], 7); 2]);
+    assert_eq!(
+        records.iter().map(|r| (site(r), r.site_line)).collect::<Vec<_>>(),
+        [(&b"bird.cpp"[..], 7); 2]
+    );
 }
 
 #[test]
@@ -298,7 +301,11 @@ fn heap_bytes_are_exact_for_any_number_of_wraps_on_either_side() {
             let heap = |i: usize| (records[i].heap_start, records[i].heap_end);
             assert_eq!(heap(0), (100, 200));
             assert_eq!((heap(5), heap(6)), ((100, 200), (100, 200)), "another ring's wraps are its own");
-            assert_eq!(heap(7), (100 + reclaims * 8192, 200 + allocs * 8192), "{allocs} and {reclaims} wraps");
+            assert_eq!(
+                heap(7),
+                (100 + reclaims * 8192, 200 + allocs * 8192),
+                "{allocs} and {reclaims} wraps"
+            );
             assert_eq!((records[1].ring_id, records[3].ring_id), (4, -1));
         }
     }

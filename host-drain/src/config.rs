@@ -99,7 +99,7 @@ impl Default for PoolSizes {
 
 impl PoolSizes {
     /// The same number of buffers for every lane.
-    pub fn all(buffers: u32) -> Self {
+    pub const fn all(buffers: u32) -> Self {
         PoolSizes {
             task: buffers,
             core: buffers,

@@ -36,12 +36,6 @@ pub struct Buffer {
 pub struct Spares {
     /// A full buffer that waits for its gate: its u64 pointer and u32 sequence number.
     pub stash: Option<(usize, usize)>,
-    /// u32: waits of the producer (our device half only).
-    pub stalls: Option<usize>,
-    /// u64: ticks waited in all (our device half only).
-    pub stall_ticks: Option<usize>,
-    /// u64: the longest wait in ticks (our device half only).
-    pub max_stall_ticks: Option<usize>,
     /// u32: records that belonged to another task.
     pub mismatched: Option<usize>,
 }

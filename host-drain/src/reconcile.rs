@@ -65,14 +65,15 @@ fn totals(service: &Service, lane: usize, ours: bool) -> Result<Totals, Transpor
     let u64_of = |offset: Option<usize>| {
         offset.map_or(Ok(0), |offset| transport.load_u64(lane.state.offset(offset as u64)))
     };
-    let spares = lane.spares;
+    // Only our device half keeps the account of waits.
+    let stall = lane.layout.stall.filter(|_| ours);
     Ok(Totals {
         total: u32_at(lane.layout.total)?,
         dropped: u32_at(lane.layout.dropped)?,
-        mismatched: u32_of(spares.mismatched)?,
-        stalls: u32_of(spares.stalls.filter(|_| ours))?,
-        stall_ticks: u64_of(spares.stall_ticks.filter(|_| ours))?,
-        max_stall_ticks: u64_of(spares.max_stall_ticks.filter(|_| ours))?,
+        mismatched: u32_of(lane.spares.mismatched)?,
+        stalls: u32_of(stall.map(|stall| stall.count))?,
+        stall_ticks: u64_of(stall.map(|stall| stall.ticks))?,
+        max_stall_ticks: u64_of(stall.map(|stall| stall.max_ticks))?,
     })
 }
 
@@ -123,7 +124,9 @@ pub fn close(
             lane: None,
             count: lanes,
             message: format!(
-                "the totals of {lanes} lanes could not be read from the device: what is missing of them cannot be told"
+                "the totals of {lanes} lanes could not be read from the device: what is missing of them cannot be told; \
+                 the way to the device fails (see transport_retries in anomalies and the log, -v): see to the device and \
+                 its driver, then run again"
             ),
         });
     }

@@ -318,14 +318,23 @@ impl RunReport {
     /// Sets [`complete`](Self::complete) and [`reasons`](Self::reasons) from the account and from `others`, reasons
     /// that the account does not show (an artifact that could not be written). Call it last.
     pub fn conclude(&mut self, others: Vec<Reason>) {
-        self.reasons = judge(self.killed, &self.streams, self.dump.as_ref());
-        self.reasons.extend(others);
+        // What befell the whole run first: it is mostly the cause of what befell its lanes.
+        self.reasons = others;
+        self.reasons.extend(judge(self.killed, &self.streams, self.dump.as_ref()));
         self.complete = self.reasons.is_empty();
     }
 
     /// Writes the report as `dir/run.json`, complete or not at all.
     pub fn write_to_dir(&self, dir: &Path) -> Result<ArtifactInfo, ArtifactError> {
+        self.write_with_room(dir, None)
+    }
+
+    /// [`write_to_dir`](Self::write_to_dir) on a disk on which `room` bytes still fit, for fault plans.
+    pub fn write_with_room(&self, dir: &Path, room: Option<u64>) -> Result<ArtifactInfo, ArtifactError> {
         let mut file = ArtifactFile::create(dir.join(FILE_NAME))?;
+        if let Some(bytes) = room {
+            file.inject_full_after(bytes);
+        }
         let text = serde_json::to_writer_pretty(&mut file, self).map_err(std::io::Error::from);
         if let Err(error) = text.and_then(|()| file.write_all(b"\n")) {
             return Err(ArtifactError::from_io(file.path(), error));
@@ -390,8 +399,8 @@ fn judge_stream(stream: &StreamReport, reasons: &mut Vec<Reason>) {
         "lost",
         stream.lost,
         format!(
-            "{place} were produced but did not reach the host whole: the device ended early or a copy failed; look at \
-             passes and the log (-v), then run again"
+            "{place} were produced but did not reach the host whole: the device ended early, a copy failed, or a queue \
+             entry could not be believed; look at passes, the other reasons and the log (-v), then run again"
         ),
     );
     add(

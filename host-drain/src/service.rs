@@ -146,7 +146,12 @@ impl Bay {
         let mut done = self.drain.step(transport, table, &tails, deliver);
         let returned = std::mem::take(&mut self.drain.returned);
         if self.gate.frozen() {
-            if self.drain.empty(&tails) && self.refill_all(transport, table) == 0 {
+            // A lane that could not be refilled is still dry: the freeze is for it too.
+            let errors = self.drain.strays.transport_errors;
+            if self.drain.empty(&tails)
+                && self.refill_all(transport, table) == 0
+                && self.drain.strays.transport_errors == errors
+            {
                 let released = self.gate.release(transport);
                 self.note(released);
                 done += 1;
@@ -216,10 +221,11 @@ impl Bay {
                             unpublished.push(id);
                         }
                     }
-                    Some(_) => {}
-                    None => {
+                    // Published, and the device ended before it took note: its records came with its entry.
+                    Some(known) if known.lane == id => {}
+                    _ => {
                         table.lane(id).account.corrupt += 1;
-                        tracing::warn!(?id, %buffer, "an active buffer is not one of this session's; it is passed over");
+                        tracing::warn!(?id, %buffer, "an active buffer is not one of its lane's; it is passed over");
                     }
                 }
             }

@@ -55,16 +55,19 @@ pub struct Rig {
     pub pace: HostPace,
     /// What goes wrong on purpose.
     pub faults: Faults,
+    /// Whether the outcome lists the dependencies that the orchestrator declared.
+    pub keep_edges: bool,
 }
 
 impl Rig {
-    /// The real clock, memory of its own, an eager host, no faults.
+    /// The real clock, memory of its own, an eager host, no faults, no edges.
     pub fn new(target: Target) -> Self {
         Rig {
             clocks: Clocks::one(Arc::new(ScaledCounter::new(target.geometry().clock_hz))),
             device: Arc::default(),
             pace: HostPace::default(),
             faults: Faults::default(),
+            keep_edges: false,
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod memory;
 
 use crate::program::SubmitId;
 use dfx_host_drain::ConfigError;
+use dfx_host_drain::artifact::ARTIFACT_NAMES;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("register-fail-small", "registrations below 64 KiB fail"),
     ("alloc-fail:K", "the K-th allocation of device memory fails"),
     ("host-stall:MS", "the drain does nothing for so long, once"),
+    ("dry-lane:CORE", "the host gives that core's lanes no empty buffers for 20 ms"),
     ("consumer-dead", "the drain's thread panics"),
     ("aicpu-dies:TASK", "the AICPU thread that would dispatch that submit dies where it stands"),
     ("core-hang:TASK", "the core that runs that submit never finishes"),
@@ -50,6 +52,8 @@ pub enum Fault {
     AllocFail(u32),
     /// The drain stalls once.
     HostStall(Duration),
+    /// A core's lanes get no empty buffers for a time.
+    DryLane(u32),
     /// The drain's thread panics.
     ConsumerDead,
     /// An AICPU thread dies at this submit.
@@ -103,10 +107,15 @@ impl FromStr for Fault {
             "register-fail-small" => Fault::RegisterFailSmall,
             "alloc-fail" => Fault::AllocFail(number()?),
             "host-stall" => Fault::HostStall(millis()?),
+            "dry-lane" => Fault::DryLane(number()?),
             "consumer-dead" => Fault::ConsumerDead,
             "aicpu-dies" => Fault::AicpuDies(number()?),
             "core-hang" => Fault::CoreHang(number()?),
-            "enospc" if !arg.is_empty() => Fault::Enospc(arg.to_owned()),
+            "enospc" if ARTIFACT_NAMES.contains(&arg) => Fault::Enospc(arg.to_owned()),
+            "enospc" => {
+                let names = format!("enospc:FILE, with one of {}", ARTIFACT_NAMES.join(", "));
+                return Err(ConfigError::new("inject", text, names));
+            }
             "dup-ready" => Fault::DupReady,
             "reorder-ready" => Fault::ReorderReady,
             "corrupt-count" => Fault::CorruptCount,
@@ -154,6 +163,11 @@ impl FaultPlan {
         })
     }
 
+    /// How many bytes of `file` still fit on the disk; `None`: all.
+    pub fn disk_room(&self, file: &str) -> Option<u64> {
+        self.has(&Fault::Enospc(file.to_owned())).then_some(host::ROOM)
+    }
+
     /// The runtime's part, over what the rig asks for.
     pub fn runtime(&self, rig: &crate::runtime::Faults) -> crate::runtime::Faults {
         let core_hang = self.find(|fault| match fault {
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn every_listed_fault_parses_with_its_argument() {
         for (spelling, _) in ALL {
-            let text = spelling.replace("MS", "5").replace("TASK", "7").replace("FILE", "x.json");
+            let text = spelling.replace("MS", "5").replace("TASK", "7").replace("FILE", "run.json").replace("CORE", "2");
             let text = text.replace(":K", ":2").replace(":N", ":3");
             assert!(text.parse::<Fault>().is_ok(), "{text}");
         }
@@ -191,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_wrong_fault_is_refused_by_name() {
-        for text in ["", "nonsense", "copy-fail:1", "register-fail", "register-fail:x", "kill:", "enospc:"] {
+        for text in ["", "nonsense", "copy-fail:1", "register-fail", "register-fail:x", "kill:", "enospc:", "enospc:x.json", "dry-lane"] {
             let error = text.parse::<Fault>().unwrap_err();
             assert_eq!(error.field, "inject", "{text}");
         }

@@ -6,7 +6,7 @@
 use crate::drive::Drive;
 pub use crate::drive::{ClockKind, Clocks, HostPace, Rig};
 use crate::faults::FaultPlan;
-use crate::faults::host::{FaultyTransport, HostFaults};
+use crate::faults::host::{DryLane, FaultyTransport, HostFaults};
 use crate::faults::memory::FaultyMemory;
 use crate::hooks::{DeviceRegions, Hooks};
 use crate::memory::{HeapAlloc, ProgramMemory};
@@ -175,10 +175,14 @@ pub fn run_program(
     let board = board(request)?;
     let program = Arc::new(program);
 
-    let Rig { clocks, device, pace, faults } = rig;
+    let Rig { clocks, device, pace, faults, keep_edges } = rig;
     let memory = ProgramMemory::new(&program, Arc::new(HeapAlloc::default())).map_err(RunFailure::Memory)?;
     let memory = Arc::new(memory);
-    let cfg = LaunchConfig { faults: request.faults.runtime(faults), ..launch_config(request, &board) };
+    let cfg = LaunchConfig {
+        faults: request.faults.runtime(faults),
+        keep_edges: *keep_edges,
+        ..launch_config(request, &board)
+    };
     let launch = Launch::new(&cfg, Arc::clone(&program), Arc::clone(&memory))?;
     let plan = &request.faults;
     let armed = Arc::new(AtomicBool::new(false));
@@ -189,12 +193,19 @@ pub fn run_program(
         transport: request.target.transport(),
     };
     let drive = Drive::new(request.clock, request.target.geometry().clock_hz, clocks);
+    let dry = {
+        let exec = drive.exec();
+        DryLane::new(plan, Box::new(move || exec.nanos()))
+    };
     let points = HostFaults::new(plan, Arc::clone(&armed), drive.sleeper());
     let mut session = Session::configure_with(
         spec,
-        |transport| Arc::new(FaultyTransport::new(transport, plan, Arc::clone(&armed))),
+        |transport| Arc::new(FaultyTransport::new(transport, plan, Arc::clone(&armed), Arc::clone(&dry))),
         Points::new(Arc::new(points)),
     )?;
+    if let Some(region) = session.swimlane_region() {
+        dry.aim(&region, board.cores());
+    }
     if let Some(level) = plan.level_mismatch() {
         session.overwrite_level(level)?;
     }
@@ -273,7 +284,7 @@ pub fn run_program(
     session.release();
     report.wall_ns = drive.wall_ns();
     if let Some(dir) = &dir {
-        report.write_to_dir(dir).map_err(RunFailure::Report)?;
+        report.write_with_room(dir, plan.disk_room(dfx_host_drain::report::FILE_NAME)).map_err(RunFailure::Report)?;
     }
     Ok(RunOutcome {
         report,
@@ -342,6 +353,9 @@ pub fn describe(status: &LaunchStatus) -> String {
             );
             for task in stuck.iter().take(4) {
                 text += &format!("; core {}: task {:#x} {:?}", task.core, task.task_id, task.state);
+            }
+            if stuck.is_empty() {
+                text += "; no scheduler that answered has one on its cores: the thread that had them is dead";
             }
             if stuck.len() > 4 {
                 text += &format!("; and {} more", stuck.len() - 4);

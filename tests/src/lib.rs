@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: a run in a directory of its own, its artifacts read back by a reader that knows
 //! nothing of the writer, and what a graph promises of them.
 
+pub mod five;
 pub mod graph;
 pub mod rows;
 
@@ -10,6 +11,7 @@ use dfx_host_drain::{BackendType, ExecutionMode, Target};
 use dfx_sim::program::Program;
 use dfx_sim::run::{self, Rig, RunOutcome, RunRequest};
 use rows::Records;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -128,6 +130,11 @@ pub fn files(dir: &Path) -> Vec<String> {
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// Every file in `dir`, by name.
+pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    files(dir).into_iter().map(|name| (name.clone(), std::fs::read(dir.join(&name)).expect("a file"))).collect()
 }
 
 /// Where the captured artifacts are: `DFX_INTEROP_DIR`, or beside the repository. `None`, with a word on stderr, where

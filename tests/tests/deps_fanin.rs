@@ -1,7 +1,9 @@
 //! The replay of captured submits and the simulator's own derivation of its fan-in: two implementations of one set of
 //! rules that share no code. Programs become raw dep_gen slots here; the predecessors must be the same.
 
-use dfx_collector::abi::dep_gen::{MAX_EXPLICIT_DEPS, OVERFLOW_DEPS, OverflowRecord, RECORDS, SubmitRecord, flags};
+use dfx_collector::abi::dep_gen::{
+    MAX_EXPLICIT_DEPS, OVERFLOW_DEPS, OverflowRecord, RECORDS, SubmitRecord, flags,
+};
 use dfx_collector::abi::task_id;
 use dfx_collector::abi::tensor::{DataType, Tensor, TensorArgType};
 use dfx_host_drain::deps::{DeviceCount, Source, SubmitStore};
@@ -47,7 +49,8 @@ fn slots(program: &Program, submit: &Submit, manual: bool) -> Vec<SubmitRecord> 
     record.block_num = submit.block_num;
     record.explicit_dep_count = inline.len() as u16;
     record.explicit_deps[..inline.len()].copy_from_slice(inline);
-    record.flags = u32::from(manual) * flags::IN_MANUAL_SCOPE + u32::from(!more.is_empty()) * flags::HAS_OVERFLOW;
+    record.flags =
+        u32::from(manual) * flags::IN_MANUAL_SCOPE + u32::from(!more.is_empty()) * flags::HAS_OVERFLOW;
     let tensors = submit.args.iter().filter_map(|arg| match *arg {
         Arg::In(tensor) => Some((TensorArgType::Input, tensor)),
         Arg::Out(tensor) => Some((TensorArgType::Output, tensor)),
@@ -204,12 +207,17 @@ fn program(draws: &[Draw]) -> Program {
             1 => p.scope_begin(),
             _ => {}
         }
-        let deps: Vec<SubmitId> = draw.deps.iter().map(|dep| submits[*dep as usize % submits.len()]).collect();
-        let submit = args.into_iter().fold(p.submit().aiv(kernel).deps(&deps), |submit, (access, view)| match access {
-            0 | 1 => submit.input(view),
-            2 => submit.inout(view),
-            _ => submit.output_existing(view),
-        });
+        let deps: Vec<SubmitId> =
+            draw.deps.iter().map(|dep| submits[*dep as usize % submits.len()]).collect();
+        let submit =
+            args.into_iter().fold(
+                p.submit().aiv(kernel).deps(&deps),
+                |submit, (access, view)| match access {
+                    0 | 1 => submit.input(view),
+                    2 => submit.inout(view),
+                    _ => submit.output_existing(view),
+                },
+            );
         submits.push(submit.done().expect("a submit"));
         if draw.scope < 2 {
             p.scope_end().expect("an open scope");

@@ -9,7 +9,7 @@ use dfx_sim::device::SimDevice;
 use dfx_sim::exec::Exec;
 use dfx_sim::exec::threads::{ThreadsExec, TickSource};
 use dfx_sim::faults::FaultPlan;
-use dfx_sim::hooks::Hooks;
+use dfx_sim::hooks::{DeviceRegions, Hooks};
 use dfx_sim::memory::{HeapAlloc, ProgramMemory};
 use dfx_sim::program::{Init, Program};
 use dfx_sim::run::{Clocks, Rig};
@@ -237,7 +237,8 @@ fn lane_states(target: Target, level: Level) -> BTreeMap<(u32, u32), Vec<u8>> {
     let cfg = LaunchConfig { blockdim, aicpu_threads, ..LaunchConfig::default() };
     let launch = Launch::new(&cfg, program, Arc::new(memory)).expect("it can be launched");
     let no_faults = FaultPlan::default();
-    let hooks = Hooks::new(Arc::clone(&exec), launch.probe(), &board, level, Some(region), now, &no_faults);
+    let regions = DeviceRegions { swimlane: Some((region, level)), ..DeviceRegions::default() };
+    let hooks = Hooks::new(Arc::clone(&exec), launch.probe(), &board, regions, now, &no_faults);
     let begun = exec.nanos();
     exec.run(launch.actors(&hooks)).expect("there are threads");
     let outcome = launch.outcome(begun);

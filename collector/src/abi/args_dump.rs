@@ -9,10 +9,47 @@
 //!       └─ arena: base, size, write offset ─▶ payload bytes, elsewhere
 //! ```
 //!
-//! A thread's arena is circular and its offsets are not: `payload_offset` and `arena_write_offset` count bytes since
-//! init, and a payload lies at `arena_base + offset % arena_size`, never across the end. `published_payload_count` and
-//! `completed_payload_count` tell how many payloads the device has handed over and the host has saved; when the writer
-//! wraps it waits until the two are equal.
+//! # The arena
+//! A thread's arena is circular and its offsets are not: `payload_offset` and `arena_write_offset` count bytes since the
+//! region was made, and a payload lies at `arena_base + payload_offset % arena_size`, in one piece: one that would cross
+//! the end begins at the next multiple of `arena_size` instead, and the bytes before that multiple stay unused (a *gap*).
+//! Payloads are packed: two records one behind the other whose payloads abut in offsets abut in memory, but for gaps, so a
+//! host may write them with one call.
+//!
+//! ```text
+//!  offset   0         A            B        k·size        C            D
+//!           │ payload │  payload   │  gap   │  payload    │  payload   │ ─▶ arena_write_offset
+//!           ▲                      ▲ acknowledged: all before B is in the file, so up to B + size may be written
+//! ```
+//!
+//! # What a host must do (ours; the peer word's low half is not 0)
+//! 1. *At init*: `arena_base` (the address that the device uses), `arena_size`, `magic`, level, counts, the peer word,
+//!    [`Header::stall_budget`], and [`Header::options`] ([`OPTION_DEDUP`]) if it understands references. All else is 0.
+//! 2. *Per record, in order* (a thread's buffers by `buffer_seq`, a buffer's records by index): a [`Kind::Tensor`] with
+//!    `payload_size` > 0 and without [`FLAG_REFERENCE`] carries a payload; the offsets of a thread's payloads only grow.
+//!    The buffer may be given back as soon as its records are copied; the payload stays until it is acknowledged.
+//! 3. *Acknowledge*: when a payload and all earlier ones of the thread are in the file (or were given up for good), store
+//!    the payload's end, `payload_offset + payload_size`, in [`BufferState::arena_acknowledged`] (release; after the
+//!    write, as eagerly as once per payload, at the latest once per batch: the producer waits for nothing else). Part of a
+//!    payload may be acknowledged: any offset up to which all bytes are saved is valid. It never decreases. Gaps, shed
+//!    payloads and references need no acknowledgement. Nobody waits for `completed_payload_count` then, and a freeze is
+//!    neither asked for nor needed by the arena.
+//! 4. *A reference* ([`FLAG_REFERENCE`]): `payload_offset` and `payload_size` are exactly those of an earlier record of the
+//!    same thread that carried a payload, whole (not truncated), with the same bytes. Look its place in the file up by
+//!    (thread, `payload_offset`): offsets ascend in record order, so a binary search does. It must not move the
+//!    acknowledgement, the "largest end seen", or any payload count. If the named payload is not known (its buffer was
+//!    lost, or its bytes could not be written), the record's own payload is lost, too: count it.
+//! 5. *Shed* ([`FLAG_SHED`]): the record stays, `payload_size` 0, `truncated` 1. Bytes and records are in
+//!    [`BufferState::shed_payload_bytes`] and [`BufferState::shed_record_count`].
+//! 6. *At the end*: a buffer left in `current_buf_ptr` is recovered with its payloads (nothing acknowledged is in it).
+//!    Then, per thread, exactly: records had + `dropped_record_count` = `total_record_count`; the sizes of its payloads
+//!    (references not) = `payload_bytes`; the sizes of its references = `saved_payload_bytes`; its [`FLAG_SHED`] records =
+//!    `shed_record_count`. These words are true after `flush` or `sync`; after a kill at worst as of the last publication.
+//!
+//! # With a reference host
+//! `published_payload_count` and `completed_payload_count` tell how many payloads the device has handed over and the host
+//! has saved; a producer that comes to the arena's end publishes, raises `fq_contended`, and waits until the host has let
+//! go of its freeze and the two are equal. No reference is made, and shed payloads show as `truncated`.
 
 use super::common::BackpressureHeader;
 use super::shared;
@@ -43,6 +80,12 @@ pub const ARG_MASK_NONE: u64 = 0;
 pub const ARG_MASK_BITS: u32 = 64;
 /// `ARGS_DUMP_RECORD_FLAG_ARG_INDEX_AMBIGUOUS`, in [`Record::flags`]: the index does not name one argument alone.
 pub const FLAG_ARG_INDEX_AMBIGUOUS: u8 = 1;
+/// Extension, in [`Record::flags`]: the payload is that of an earlier record, which has the same offset and size.
+pub const FLAG_REFERENCE: u8 = 2;
+/// Extension, in [`Record::flags`]: the payload was given up, so that the producer need not wait for room any longer.
+pub const FLAG_SHED: u8 = 4;
+/// Extension, in [`Header::options`]: a payload that has not changed since it was last dumped is not sent again.
+pub const OPTION_DEDUP: u32 = 1;
 
 /// How much the args dump records (`DumpArgsLevel`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -221,8 +264,26 @@ pub struct BufferState {
     pub dropped_record_count: AtomicU32,
     /// Extension: records produced, as of the last publication. The pinned ABI keeps no total here.
     pub total_record_count: AtomicU32,
+    /// Extension: the arena's offset up to which every byte is saved and may be overwritten (host writes; see above).
+    pub arena_acknowledged: AtomicU64,
+    /// Extension: ticks waited in all.
+    pub stall_ticks: AtomicU64,
+    /// Extension: the longest wait in ticks.
+    pub max_stall_ticks: AtomicU64,
+    /// Extension: bytes of payloads in the arena since the region was made, without gaps, as of the last publication.
+    pub payload_bytes: AtomicU64,
+    /// Extension: payload bytes that [`FLAG_SHED`] records lack.
+    pub shed_payload_bytes: AtomicU64,
+    /// Extension: payload bytes that [`FLAG_REFERENCE`] records did not need, as of the last publication.
+    pub saved_payload_bytes: AtomicU64,
+    /// Extension: how often the lane had to wait.
+    pub stalls: AtomicU32,
+    /// Extension: records with [`FLAG_SHED`].
+    pub shed_record_count: AtomicU32,
+    /// Extension: records with [`FLAG_REFERENCE`], as of the last publication.
+    pub saved_record_count: AtomicU32,
     /// Unused.
-    pub _pad1: [u64; 8],
+    pub _pad1: u32,
 }
 
 /// The region's header (`DumpDataHeader`): `T` threads, `N` ready entries per thread.
@@ -248,6 +309,13 @@ pub struct Header<const T: usize, const N: usize> {
     pub backpressure: BackpressureHeader,
     /// Extension: the [peer word](super::peer).
     pub peer: AtomicU32,
+    /// Extension: the [stall budget](crate::stall) (host writes at init).
+    pub stall_budget: AtomicU32,
+    /// Extension: `OPTION_*` bits (host writes at init).
+    pub options: AtomicU32,
+    /// Extension: marks, and scalars' types, for which the tables had no room (device writes). Not 0: at levels 1 and 3
+    /// arguments may be missing that were marked.
+    pub lost_mark_count: AtomicU32,
 }
 
 /// The header on a2a3.

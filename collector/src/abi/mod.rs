@@ -28,7 +28,11 @@
 //! | `dep_gen::BufferState`, its pad | `truncated_record_count` | device, with the record |
 //! | `dep_gen::SubmitRecord`, an unused bit of its flags | `TRUNCATED` | device |
 //! | `scope_stats::BufferState`, its pad | `deep_scope_count` | device, with the record |
-//! | `args_dump::BufferState`, its second pad | `total_record_count` | device, at rotation only |
+//! | `args_dump::Header`, second to fourth spare word | `stall_budget`, `options`; `lost_mark_count` | host at init; device |
+//! | `args_dump::BufferState`, its second pad | `total_record_count`, `payload_bytes`, `saved_payload_bytes`, `saved_record_count` | device, at rotation only |
+//! | the same | `stalls`, `stall_ticks`, `max_stall_ticks`; `shed_payload_bytes`, `shed_record_count` | device, after a wait; as it sheds |
+//! | the same | `arena_acknowledged` | host, after it has saved payloads |
+//! | `args_dump::Record`, unused bits of its flags | `REFERENCE`, `SHED` | device |
 
 pub mod args_dump;
 pub mod clock_anchor;

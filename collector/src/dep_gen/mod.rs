@@ -202,14 +202,7 @@ impl<C: Clock> DepGen<C> {
         unsafe {
             self.finalize();
             self.orch_thread.store(named, Relaxed);
-            self.ports.attach(
-                FEATURE,
-                geometry,
-                base,
-                &layout.queue,
-                layout.stall_budget(),
-                launch_start,
-            )?;
+            self.ports.attach(FEATURE, geometry, base, &layout.queue, layout.stall_budget(), launch_start)?;
             let state = base.offset(layout.lane() as u64);
             *self.lane.get() = BufferLane::open(StateMem::new(state, &DEP_GEN_LANE, &BUFFER), 0);
         }
@@ -224,9 +217,19 @@ impl<C: Clock> DepGen<C> {
     /// Called by the orchestrator thread; each of `submit.tensors` is null or points to 128 readable bytes.
     #[inline]
     pub unsafe fn record_submit(&self, submit: &Submit<'_>) {
-        if !self.recording() {
-            return;
+        if self.recording() {
+            // SAFETY: passed on.
+            unsafe { self.record_submit_now(submit) }
         }
+    }
+
+    /// [`record_submit`](Self::record_submit) for a caller that has just asked [`recording`](Self::recording) itself, so
+    /// that it can do so before it touches its arguments.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn record_submit_now(&self, submit: &Submit<'_>) {
         // SAFETY: only the orchestrator comes here; a slot is the lane's.
         unsafe {
             let lane = self.lane.get();
@@ -300,6 +303,9 @@ impl<C: Clock> DepGen<C> {
     #[cold]
     #[inline(never)]
     unsafe fn submit_cold(this: &Self) {
+        if !this.recording() {
+            return;
+        }
         // SAFETY: `record_submit` has just set it down, and what it borrows lives until that returns.
         let mut submit: Submit<'_> = unsafe { (*this.dry.get()).assume_init() };
         let tensors = submit.tensors.len().min(submit.arg_types.len()).min(MAX_TENSOR_ARGS);

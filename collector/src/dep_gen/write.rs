@@ -1,7 +1,9 @@
 //! How a submit is laid into slots.
 
 use super::Submit;
-use crate::abi::dep_gen::{MAX_EXPLICIT_DEPS, OVERFLOW_DEPS, OverflowRecord, SubmitRecord, TENSOR_BYTES, flags};
+use crate::abi::dep_gen::{
+    MAX_EXPLICIT_DEPS, OVERFLOW_DEPS, OverflowRecord, SubmitRecord, TENSOR_BYTES, flags,
+};
 use crate::abi::tensor::{MAX_TENSOR_ARGS, Tensor};
 use core::ptr;
 

@@ -145,8 +145,7 @@ impl<R: Copy, const SLOTS: usize> BufferLane<R, SLOTS> {
     /// Publishes the active buffer. On failure it stays, full or not, and so does its account.
     fn send<C: Clock>(&mut self, port: &mut Port<'_, RegionQueue, C>) -> bool {
         self.sync();
-        let entry =
-            Entry { index: self.index, kind: 0, buffer: self.active, seq: self.lane.seq(), flags: 0 };
+        let entry = Entry { index: self.index, kind: 0, buffer: self.active, seq: self.lane.seq(), flags: 0 };
         if !self.lane.publish(port, &entry) {
             return false;
         }

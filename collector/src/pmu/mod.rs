@@ -218,14 +218,7 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
         let event = EventType::from_raw(event).unwrap_or_default();
         // SAFETY: as above; nothing else runs.
         unsafe {
-            self.ports.attach(
-                FEATURE,
-                geometry,
-                base,
-                &layout.queue,
-                layout.stall_budget,
-                launch_start,
-            )?;
+            self.ports.attach(FEATURE, geometry, base, &layout.queue, layout.stall_budget, launch_start)?;
             *self.platform.get() = geometry.platform;
         }
         let lane = match geometry.platform {

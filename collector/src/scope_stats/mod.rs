@@ -13,7 +13,9 @@
 //! A ring's heap pointers wrap at its capacity. The runtime reports each wrap ([`ScopeStats::note_heap_wrap`]), so a
 //! sample's offsets are bytes that only grow: pointer + wraps × capacity.
 
+mod heap;
 mod site;
+mod state;
 
 pub use crate::lanes::InitError;
 
@@ -26,7 +28,9 @@ use crate::lanes::{BufferLane, NO_THREAD, Ports, StateMem, word};
 use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use core::cell::UnsafeCell;
 use core::fmt;
+use heap::Heap;
 use site::Site;
+use state::{BEYOND, Frame, State, frame_of};
 
 const FEATURE: &str = "scope stats";
 const BUFFER: BufferLayout = BufferLayout::scope_stats();
@@ -60,46 +64,6 @@ pub struct Sample {
     pub tensormap: i32,
 }
 
-/// What is remembered of an open scope.
-#[derive(Clone, Copy)]
-struct Frame {
-    site: Site,
-    ring: i32,
-}
-
-impl Frame {
-    const UNKNOWN: Frame = Frame { site: Site::UNKNOWN, ring: NO_RING };
-}
-
-struct State {
-    lane: SampleLane,
-    /// Of the innermost open scope; −1 when there is none.
-    depth: i32,
-    /// Scopes begun at a depth of [`MAX_DEPTH`] and more.
-    deep: u32,
-    heap_cap: [u64; RINGS],
-    /// The site of the next scope, when it was set while nothing was recorded: not looked at yet.
-    raw: Option<(*const u8, i32)>,
-    /// The site of the next scope otherwise.
-    pending: Site,
-    stack: [Frame; STACK],
-    /// Stands in for the frames beyond the stack.
-    beyond: Frame,
-}
-
-impl State {
-    const IDLE: State = State {
-        lane: CLOSED,
-        depth: -1,
-        deep: 0,
-        heap_cap: [0; RINGS],
-        raw: None,
-        pending: Site::UNKNOWN,
-        stack: [Frame::UNKNOWN; STACK],
-        beyond: Frame::UNKNOWN,
-    };
-}
-
 /// The AICPU side of the scope stats.
 ///
 /// # Who may call what
@@ -116,8 +80,7 @@ pub struct ScopeStats<C> {
     orch_thread: AtomicU32,
     /// The innermost open scope's ring, for [`note_heap_wrap`](Self::note_heap_wrap).
     ring: AtomicI32,
-    /// Wraps of each ring's heap, by [`HeapSide`].
-    wraps: [[AtomicU64; RINGS]; 2],
+    heap: Heap,
     state: UnsafeCell<State>,
     region: UnsafeCell<(DeviceAddr, ScopeStatsLayout)>,
     ports: Ports<C>,
@@ -144,12 +107,9 @@ impl<C> ScopeStats<C> {
             ready: AtomicU32::new(0),
             orch_thread: AtomicU32::new(NO_THREAD),
             ring: AtomicI32::new(NO_RING),
-            wraps: [const { [const { AtomicU64::new(0) }; RINGS] }; 2],
+            heap: Heap::new(),
             state: UnsafeCell::new(State::IDLE),
-            region: UnsafeCell::new((
-                DeviceAddr::NULL,
-                ScopeStatsLayout::of(crate::abi::Platform::A2a3),
-            )),
+            region: UnsafeCell::new((DeviceAddr::NULL, ScopeStatsLayout::of(crate::abi::Platform::A2a3))),
             ports: Ports::new(clock),
         }
     }
@@ -208,9 +168,7 @@ impl<C> ScopeStats<C> {
         self.regate();
         self.orch_thread.store(NO_THREAD, Relaxed);
         self.ring.store(NO_RING, Relaxed);
-        for wraps in self.wraps.as_flattened() {
-            wraps.store(0, Relaxed);
-        }
+        self.heap.reset();
         // SAFETY: nothing else runs (the caller's contract).
         unsafe {
             self.ports.detach();
@@ -224,7 +182,7 @@ impl<C> ScopeStats<C> {
     /// Called by the orchestrator thread.
     pub unsafe fn depth(&self) -> i32 {
         // SAFETY: only the orchestrator comes here.
-        unsafe { (*self.state.get()).depth }
+        unsafe { ((*self.state.get()).open as i32).wrapping_sub(1) }
     }
 
     /// Says where the next scope stands. A null `file` is unknown.
@@ -238,21 +196,24 @@ impl<C> ScopeStats<C> {
         // SAFETY: only the orchestrator comes here; the string lives (the caller's contract).
         unsafe {
             let state = self.state.get();
-            (*state).raw = Some((file, line));
             if recording {
-                Self::capture(self);
+                return Self::capture(file, line, self);
             }
+            (*state).pending = 0;
+            (*state).raw = Some((file, line));
         }
     }
 
+    /// Puts a site where the next scope's frame will be.
     #[inline(never)]
-    unsafe fn capture(this: &Self) {
-        // SAFETY: only the orchestrator comes here, and the string still lives.
+    unsafe fn capture(file: *const u8, line: i32, this: &Self) {
+        // SAFETY: only the orchestrator comes here, and the string lives.
         unsafe {
             let state = this.state.get();
-            if let Some((file, line)) = (*state).raw.take() {
-                (*state).pending = Site::of(file, line);
-            }
+            let next = frame_of((*state).open.saturating_add(1));
+            (*state).frames[next].site = Site::of(file, line);
+            (*state).pending = next as u32;
+            (*state).raw = None;
         }
     }
 
@@ -263,11 +224,8 @@ impl<C> ScopeStats<C> {
         if !self.recording() {
             return;
         }
-        let ring = self.ring.load(Relaxed);
-        if let (Some(side), Ok(ring)) = (HeapSide::from_raw(side), usize::try_from(ring))
-            && let Some(wraps) = self.wraps[side as usize].get(ring)
-        {
-            wraps.fetch_add(1, Relaxed);
+        if let Some(side) = HeapSide::from_raw(side) {
+            self.heap.wrap(side, self.ring.load(Relaxed));
         }
     }
 }
@@ -297,19 +255,11 @@ impl<C: Clock> ScopeStats<C> {
         unsafe {
             self.detach();
             self.orch_thread.store(named, Relaxed);
-            self.ports.attach(
-                FEATURE,
-                geometry,
-                base,
-                &layout.queue,
-                layout.stall_budget(),
-                launch_start,
-            )?;
+            self.ports.attach(FEATURE, geometry, base, &layout.queue, layout.stall_budget(), launch_start)?;
             let lane = base.offset(layout.lane() as u64);
-            let state = &mut *self.state.get();
-            state.lane = BufferLane::open(StateMem::new(lane, &SCOPE_STATS_LANE, &BUFFER), 0);
-            for (ring, cap) in state.heap_cap.iter_mut().enumerate() {
-                *cap = word::<AtomicU64>(base, layout.heap_cap + 8 * ring).load(Relaxed);
+            (*self.state.get()).lane = BufferLane::open(StateMem::new(lane, &SCOPE_STATS_LANE, &BUFFER), 0);
+            for ring in 0..RINGS {
+                self.heap.resize(ring, word::<AtomicU64>(base, layout.heap_cap + 8 * ring).load(Relaxed));
             }
             *self.region.get() = (base, layout);
         }
@@ -334,10 +284,8 @@ impl<C: Clock> ScopeStats<C> {
             word::<AtomicI32>(base, layout.task_window_cap + 4 * ring).store(window, Relaxed);
             word::<AtomicI32>(base, layout.dep_pool_cap + 4 * ring).store(dep_pool, Relaxed);
             word::<AtomicU64>(base, layout.heap_cap + 8 * ring).store(heap, Relaxed);
-            if let Some(cap) = (*self.state.get()).heap_cap.get_mut(ring) {
-                *cap = heap;
-            }
         }
+        self.heap.resize(ring, heap);
     }
 
     /// Tells the tensor map's capacity in entries. Before init it does nothing.
@@ -360,58 +308,68 @@ impl<C: Clock> ScopeStats<C> {
     /// Called by the orchestrator thread.
     #[inline]
     pub unsafe fn begin(&self, sample: &Sample) {
-        if !self.recording() {
+        if self.recording() {
+            // SAFETY: passed on.
+            unsafe { self.begin_now(sample) }
+        }
+    }
+
+    /// [`begin`](Self::begin) for a caller that has just asked [`recording`](Self::recording) itself, so that it can do so
+    /// before it touches its arguments.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn begin_now(&self, sample: &Sample) {
+        // SAFETY: only the orchestrator comes here; frames up to `MAX_DEPTH` exist; a slot is the lane's.
+        unsafe {
+            let state = self.state.get();
+            let row = (*state).lane.next();
+            let depth = (*state).open;
+            if row.is_null() || depth >= MAX_DEPTH as u32 || (*state).pending != depth + 1 {
+                (*state).dry = *sample;
+                return Self::begin_cold(self);
+            }
+            (*state).open = depth + 1;
+            (*state).pending = 0;
+            let frame = (&raw mut (*state).frames).cast::<Frame>().add(depth as usize + 1);
+            (*frame).ring = sample.ring;
+            self.ring.store(sample.ring, Relaxed);
+            self.write(row, sample, &raw const (*frame).site, sample.ring, depth as i16, Phase::Begin);
+            if (*state).lane.advance(row, 1) {
+                Self::close(self);
+            }
+        }
+    }
+
+    /// A scope without a site of its own depth, a depth that the runtime does not have, or no slot.
+    #[cold]
+    #[inline(never)]
+    unsafe fn begin_cold(this: &Self) {
+        if !this.recording() {
             return;
         }
         // SAFETY: only the orchestrator comes here.
         unsafe {
-            let state = self.state.get();
-            let depth = (*state).depth.wrapping_add(1);
-            if depth as u32 >= MAX_DEPTH as u32 || (*state).raw.is_some() {
-                return Self::begin_cold(&{ *sample }, self);
+            let state = &mut *this.state.get();
+            let (sample, depth) = (state.dry, state.open);
+            let site = match (state.raw.take(), state.pending) {
+                (Some((file, line)), _) => Site::of(file, line),
+                (None, 0) => Site::UNKNOWN,
+                (None, frame) => state.frames[frame_of(frame)].site,
+            };
+            state.pending = 0;
+            // A runtime that never ends a scope stays at the deepest.
+            state.open = depth.saturating_add(1).min(i32::MAX as u32);
+            if depth >= MAX_DEPTH as u32 {
+                state.deep = state.deep.saturating_add(1);
+                state.lane.mem().u32_at(ScopeStatsLayout::DEEP).store(state.deep, Relaxed);
             }
-            (*state).depth = depth;
-            let frame = (*state).frame(depth);
-            self.open_scope(frame, sample.ring);
-            self.append(sample, frame, depth, Phase::Begin);
+            let frame = Frame { site, ring: sample.ring };
+            state.frames[frame_of(state.open)] = frame;
+            this.ring.store(sample.ring, Relaxed);
+            this.append(&sample, &frame, depth, Phase::Begin);
         }
-    }
-
-    /// A site that was not looked at, or a depth that the runtime does not have.
-    #[cold]
-    #[inline(never)]
-    unsafe fn begin_cold(sample: &Sample, this: &Self) {
-        // SAFETY: only the orchestrator comes here.
-        unsafe {
-            Self::capture(this);
-            let state = this.state.get();
-            // A stuck runtime stays at the deepest.
-            let depth = (*state).depth.saturating_add(1);
-            (*state).depth = depth;
-            if depth >= MAX_DEPTH as i32 {
-                (*state).deep = (*state).deep.saturating_add(1);
-                (*state).lane.mem().u32_at(ScopeStatsLayout::DEEP).store((*state).deep, Relaxed);
-            }
-            let frame = (*state).frame(depth);
-            this.open_scope(frame, sample.ring);
-            this.append(sample, frame, depth, Phase::Begin);
-        }
-    }
-
-    /// Moves the pending site into `frame`.
-    ///
-    /// # Safety
-    /// Called by the orchestrator thread; the frame is one of the state's.
-    #[inline(always)]
-    unsafe fn open_scope(&self, frame: *mut Frame, ring: i32) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let pending = &raw mut (*self.state.get()).pending;
-            (&raw mut (*frame).site).write(pending.read());
-            (&raw mut (*frame).ring).write(ring);
-            pending.write(Site::UNKNOWN);
-        }
-        self.ring.store(ring, Relaxed);
     }
 
     /// Records that the innermost open scope ends; without one it is counted as misuse.
@@ -420,102 +378,111 @@ impl<C: Clock> ScopeStats<C> {
     /// Called by the orchestrator thread.
     #[inline]
     pub unsafe fn end(&self, sample: &Sample) {
-        if !self.recording() {
+        if self.recording() {
+            // SAFETY: passed on.
+            unsafe { self.end_now(sample) }
+        }
+    }
+
+    /// [`end`](Self::end) for a caller that has just asked [`recording`](Self::recording) itself, so that it can do so
+    /// before it touches its arguments.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn end_now(&self, sample: &Sample) {
+        // SAFETY: only the orchestrator comes here; frames up to `STACK` exist; a slot is the lane's.
+        unsafe {
+            let state = self.state.get();
+            let row = (*state).lane.next();
+            let depth = (*state).open.wrapping_sub(1);
+            if row.is_null() || depth >= STACK as u32 {
+                (*state).dry = *sample;
+                return Self::end_cold(self);
+            }
+            let frame = (&raw mut (*state).frames).cast::<Frame>().add(depth as usize + 1);
+            let ring = (*frame).ring;
+            (*state).open = depth;
+            self.ring.store((*frame.sub(1)).ring, Relaxed);
+            self.write(row, sample, &raw const (*frame).site, ring, depth as i16, Phase::End);
+            if (*state).lane.advance(row, 1) {
+                Self::close(self);
+            }
+        }
+    }
+
+    /// An end without a begin, of a scope beyond the stack, or no slot.
+    #[cold]
+    #[inline(never)]
+    unsafe fn end_cold(this: &Self) {
+        if !this.recording() {
             return;
         }
         // SAFETY: only the orchestrator comes here.
         unsafe {
-            let state = self.state.get();
-            let depth = (*state).depth;
-            if depth as u32 >= STACK as u32 {
-                return Self::end_cold(&{ *sample }, self);
-            }
-            let frame = (*state).frame(depth);
-            self.append(sample, frame, depth, Phase::End);
-            self.close_scope(depth);
+            let state = &mut *this.state.get();
+            let sample = state.dry;
+            let Some(depth) = state.open.checked_sub(1) else { return this.ports.misuse() };
+            let frame = match frame_of(state.open) {
+                BEYOND => Frame { ring: sample.ring, ..Frame::UNKNOWN },
+                frame => state.frames[frame],
+            };
+            state.open = depth;
+            this.ring.store(state.frames[frame_of(depth)].ring, Relaxed);
+            this.append(&sample, &frame, depth, Phase::End);
         }
     }
 
-    /// An end without a begin, or of a scope beyond the stack.
-    #[cold]
-    #[inline(never)]
-    unsafe fn end_cold(sample: &Sample, this: &Self) {
-        // SAFETY: only the orchestrator comes here.
-        unsafe {
-            let state = this.state.get();
-            let depth = (*state).depth;
-            if depth < 0 {
-                return this.ports.misuse();
-            }
-            (*state).beyond = Frame { ring: sample.ring, ..Frame::UNKNOWN };
-            this.append(sample, &raw mut (*state).beyond, depth, Phase::End);
-            this.close_scope(depth);
-        }
-    }
-
-    /// # Safety
-    /// Called by the orchestrator thread; `depth` is the innermost scope's, at least 0.
-    #[inline(always)]
-    unsafe fn close_scope(&self, depth: i32) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let state = self.state.get();
-            (*state).depth = depth - 1;
-            let ring = if depth > 0 { (*(*state).frame(depth - 1)).ring } else { NO_RING };
-            self.ring.store(ring, Relaxed);
-        }
-    }
-
-    /// Appends one end of a scope.
+    /// Appends one end of a scope, if there is or comes room.
     ///
     /// # Safety
-    /// Called by the orchestrator thread; the frame is one of the state's.
-    #[inline(always)]
-    unsafe fn append(&self, sample: &Sample, frame: *const Frame, depth: i32, phase: Phase) {
+    /// Open, and called by the orchestrator thread.
+    unsafe fn append(&self, sample: &Sample, frame: &Frame, depth: u32, phase: Phase) {
         // SAFETY: the caller's contract; a slot is the lane's.
         unsafe {
             let lane = &raw mut (*self.state.get()).lane;
-            let row = (*lane).next();
-            if row.is_null() {
-                return Self::append_dry(&{ *sample }, frame, depth, phase, self);
+            if (*lane).next().is_null()
+                && (*lane).room(1, self.ports.port(self.orch_thread.load(Relaxed))) == 0
+            {
+                return (*lane).lose(1);
             }
-            let ring = (*frame).ring;
-            let (mut reclaimed, mut allocated) = (0, 0);
-            if (ring as u32) < RINGS as u32 {
-                let ring = ring as usize;
-                let cap = (*self.state.get()).heap_cap[ring];
-                reclaimed = self.wraps[HeapSide::Reclaim as usize][ring].load(Relaxed).wrapping_mul(cap);
-                allocated = self.wraps[HeapSide::Alloc as usize][ring].load(Relaxed).wrapping_mul(cap);
-            }
-            (&raw mut (*row).site_file_basename).write((*frame).site.file);
-            (&raw mut (*row).heap_start).write(sample.heap_start.wrapping_add(reclaimed));
-            (&raw mut (*row).heap_end).write(sample.heap_end.wrapping_add(allocated));
-            (&raw mut (*row).site_line).write((*frame).site.line);
-            (&raw mut (*row).task_start).write(sample.task_start);
-            (&raw mut (*row).task_end).write(sample.task_end);
-            (&raw mut (*row).dep_pool_start).write(sample.dep_start);
-            (&raw mut (*row).dep_pool_end).write(sample.dep_end);
-            (&raw mut (*row).tensormap_used).write(sample.tensormap);
-            (&raw mut (*row).depth).write(depth.min(i16::MAX as i32) as i16);
-            (&raw mut (*row).ring_id).write(ring as i16);
-            (&raw mut (*row).phase).write(phase as i16);
-            (&raw mut (*row)._pad).write(0);
+            let (row, depth) = ((*lane).next(), depth.min(i16::MAX as u32) as i16);
+            self.write(row, sample, &frame.site, frame.ring, depth, phase);
             if (*lane).advance(row, 1) {
                 Self::close(self);
             }
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    unsafe fn append_dry(sample: &Sample, frame: *const Frame, depth: i32, phase: Phase, this: &Self) {
-        // SAFETY: open, and only the orchestrator comes here.
+    /// # Safety
+    /// `row` is the lane's to write, and `site` may be read.
+    #[inline(always)]
+    unsafe fn write(
+        &self,
+        row: *mut Record,
+        sample: &Sample,
+        site: *const Site,
+        ring: i32,
+        depth: i16,
+        phase: Phase,
+    ) {
+        let reclaimed = self.heap.unroll(HeapSide::Reclaim, ring);
+        let allocated = self.heap.unroll(HeapSide::Alloc, ring);
+        // SAFETY: the caller's contract.
         unsafe {
-            let lane = &raw mut (*this.state.get()).lane;
-            match (*lane).room(1, this.ports.port(this.orch_thread.load(Relaxed))) {
-                0 => (*lane).lose(1),
-                _ => this.append(sample, frame, depth, phase),
-            }
+            (&raw mut (*row).site_file_basename).write((*site).file);
+            (&raw mut (*row).heap_start).write(sample.heap_start.wrapping_add(reclaimed));
+            (&raw mut (*row).heap_end).write(sample.heap_end.wrapping_add(allocated));
+            (&raw mut (*row).site_line).write((*site).line);
+            (&raw mut (*row).task_start).write(sample.task_start);
+            (&raw mut (*row).task_end).write(sample.task_end);
+            (&raw mut (*row).dep_pool_start).write(sample.dep_start);
+            (&raw mut (*row).dep_pool_end).write(sample.dep_end);
+            (&raw mut (*row).tensormap_used).write(sample.tensormap);
+            (&raw mut (*row).depth).write(depth);
+            (&raw mut (*row).ring_id).write(ring as i16);
+            (&raw mut (*row).phase).write(phase as i16);
+            (&raw mut (*row)._pad).write(0);
         }
     }
 
@@ -563,17 +530,6 @@ impl<C: Clock> ScopeStats<C> {
         if self.ready.load(Relaxed) != 0 {
             // SAFETY: open, and only the orchestrator comes here.
             unsafe { (*self.state.get()).lane.sync() }
-        }
-    }
-}
-
-impl State {
-    /// The frame of the scope at `depth`, at least 0.
-    #[inline(always)]
-    fn frame(&mut self, depth: i32) -> *mut Frame {
-        match self.stack.get_mut(depth as usize) {
-            Some(frame) => frame,
-            None => &mut self.beyond,
         }
     }
 }

@@ -87,7 +87,11 @@ pub(crate) fn decode(slots: &[Vec<u8>]) -> Vec<Decoded> {
         if head.flags & flags::OVERFLOW != 0 {
             let more = OverflowRecord::read_from_bytes(slot).expect("a slot");
             let last = all.last_mut().expect("a submit in front");
-            assert!(open && more.task_id == last.task_id && more._pad == 0, "an orphan of {:#x}", more.task_id);
+            assert!(
+                open && more.task_id == last.task_id && more._pad == 0,
+                "an orphan of {:#x}",
+                more.task_id
+            );
             assert!(more.flags & !(flags::OVERFLOW | flags::LAST_OVERFLOW) == 0);
             assert!((1..=582).contains(&more.dep_count));
             last.deps.extend(&more.deps[..more.dep_count as usize]);

@@ -105,7 +105,8 @@ impl Rig {
 
     fn fill(&self, buffer: usize, byte: u8) {
         let (memory, layout) = (&self.buffers[buffer], self.plan.buffer);
-        for at in (layout.records..layout.records + layout.record_bytes * layout.capacity as usize).step_by(8) {
+        for at in (layout.records..layout.records + layout.record_bytes * layout.capacity as usize).step_by(8)
+        {
             // SAFETY: the buffer is the host's now.
             unsafe { memory.at::<AtomicU64>(at) }.store(u64::from_ne_bytes([byte; 8]), Relaxed);
         }

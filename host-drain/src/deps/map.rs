@@ -188,7 +188,10 @@ impl Group {
     }
 
     fn live_writes(&self) -> impl Iterator<Item = Write> {
-        self.fresh.iter().map(|item| item.write).chain(self.trees.iter().flat_map(|tree| tree.live_items().map(|item| item.write)))
+        self.fresh
+            .iter()
+            .map(|item| item.write)
+            .chain(self.trees.iter().flat_map(|tree| tree.live_items().map(|item| item.write)))
     }
 }
 

@@ -8,9 +8,7 @@ use dfx_collector::abi::tensor::{MAX_DIMS, MAX_TENSOR_ARGS};
 #[non_exhaustive]
 pub enum Refusal {
     /// A slot that no device half writes.
-    #[error(
-        "dep_gen buffer {buffer}, slot {slot} (task {task_id}): {fault}; the capture is no whole graph"
-    )]
+    #[error("dep_gen buffer {buffer}, slot {slot} (task {task_id}): {fault}; the capture is no whole graph")]
     Slot {
         /// The buffer's number.
         buffer: u32,

@@ -5,10 +5,10 @@
 //! first; last, its own writes are registered. A predecessor by name or by making is an edge only if it is new to the
 //! task; one by a write always is.
 
+use super::intern::slot_of;
 use super::map::TensorMap;
 use super::submits::{Submits, View};
 use super::view::Overlap;
-use super::intern::slot_of;
 use dfx_collector::abi::task_id;
 use dfx_collector::abi::tensor::TensorArgType;
 

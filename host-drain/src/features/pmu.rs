@@ -44,7 +44,7 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
                 buffer: BufferLayout::pmu(board.platform),
                 buffers: config.pools.pmu,
                 zeroed: false,
-                spares: Spares { mismatched: layout.mismatched, ..Spares::default() },
+                spares: Spares { mismatched: layout.mismatched, stash: None },
             })
             .collect(),
         side: match board.platform {

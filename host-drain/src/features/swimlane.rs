@@ -58,9 +58,6 @@ pub fn plan(config: &DfxConfig, board: &Board) -> RegionPlan {
         spares: Spares {
             stash: (kind == BufferKind::AicoreTask)
                 .then_some((offset_of!(ActiveHead, stash_ptr), offset_of!(ActiveHead, stash_seq))),
-            stalls: Some(offset_of!(ActiveHead, stalls)),
-            stall_ticks: Some(offset_of!(ActiveHead, stall_ticks)),
-            max_stall_ticks: Some(offset_of!(ActiveHead, max_stall_ticks)),
             mismatched: None,
         },
     };
@@ -93,6 +90,9 @@ pub fn for_device(region: &Region, board: &Board) -> SwimlaneRegion {
     }
 }
 
+/// Where values that cannot be come from.
+const ELSE: &str = "something else writes to the shared memory, or the device half is of another revision";
+
 /// What only this feature knows at the end: the level in force, and which thread owned which core.
 pub fn close(transport: &dyn Transport, region: &Region, config: &DfxConfig, board: &Board, closed: &mut Closed) {
     let layout = SwimlaneLayout::of(board.platform, board.cores());
@@ -120,6 +120,16 @@ pub fn close(transport: &dyn Transport, region: &Region, config: &DfxConfig, boa
         return;
     }
     closed.orch_lanes = word(layout.num_orch_threads).unwrap_or(0);
+    let threads = board.geometry().max_threads;
+    if closed.orch_lanes > threads {
+        closed.reasons.push(reason(
+            "corrupt",
+            format!(
+                "the device says that {} threads orchestrate, but the platform has {threads}: all of them are listed; {ELSE}",
+                closed.orch_lanes
+            ),
+        ));
+    }
     let Ok(cores) = word(layout.num_phase_cores) else { return };
     if cores == 0 {
         return;
@@ -129,13 +139,25 @@ pub fn close(transport: &dyn Transport, region: &Region, config: &DfxConfig, boa
         closed.reasons.push(reason(
             "corrupt",
             format!(
-                "the device says that {cores} cores have a thread, but the platform has {max}: core_to_thread is left out"
+                "the device says that {cores} cores have a thread, but the platform has {max}: core_to_thread is left \
+                 out; {ELSE}"
             ),
         ));
         return;
     }
     let mut raw = vec![0; cores as usize];
     if transport.fetch(region.base.offset(layout.core_to_thread as u64), &mut raw).is_ok() {
-        closed.core_to_thread = Some(raw.into_iter().map(|byte| byte as i8).collect());
+        let mut map: Vec<i8> = raw.into_iter().map(|byte| byte as i8).collect();
+        let odd = map.iter_mut().filter(|thread| !(-1..threads as i8).contains(*thread));
+        let odd = odd.map(|thread| *thread = -1).count();
+        closed.core_to_thread = Some(map);
+        if odd > 0 {
+            closed.reasons.push(reason(
+                "corrupt",
+                format!(
+                    "{odd} cores have a thread that there is not, says the device: core_to_thread has -1 for them; {ELSE}"
+                ),
+            ));
+        }
     }
 }

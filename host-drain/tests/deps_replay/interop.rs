@@ -53,7 +53,8 @@ fn arg_type(name: &str) -> TensorArgType {
 
 /// The submits of a `deps.json`. What it does not say (owners, explicit dependencies) is taken from its edges.
 pub(crate) fn submits(file: &Value) -> Vec<Submit> {
-    let tensors: HashMap<u64, &Value> = list(&file["tensors"]).iter().map(|t| (u(&t["tensor_id"]), t)).collect();
+    let tensors: HashMap<u64, &Value> =
+        list(&file["tensors"]).iter().map(|t| (u(&t["tensor_id"]), t)).collect();
     let mut owners = HashMap::new();
     let mut explicit: HashMap<u64, Vec<u64>> = HashMap::new();
     for edge in list(&file["edges"]) {
@@ -66,7 +67,8 @@ pub(crate) fn submits(file: &Value) -> Vec<Submit> {
     }
     let tensor = |task: u64, arg: &Value| -> Tensor {
         let row = tensors[&u(&arg["tensor_id"])];
-        let dtype = DataType::ALL.into_iter().find(|dtype| dtype.name() == arg["dtype"]).expect("a known dtype");
+        let dtype =
+            DataType::ALL.into_iter().find(|dtype| dtype.name() == arg["dtype"]).expect("a known dtype");
         let (shape, strides) = (u32s(&arg["shape"]), u32s(&arg["strides"]));
         let mut tensor = raw::view(u(&row["buffer_addr"]), 0, u(&arg["start_offset"]), &shape, &strides);
         tensor.buffer.size = u(&row["buffer_numel"]) * dtype.bytes();
@@ -150,12 +152,16 @@ fn the_text_is_that_of_the_format() {
     third.manual = true;
     third.blocks = 0;
     // FNV-1a 64 over address 4096 and version 2.
-    let id = [0u8, 16, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0].iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let id = [0u8, 16, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let flags = |both| if both { r#","flags":["wait","retain"]"# } else { r#","flags":["wait"]"# };
-    let whole = format!(r#","tensor_id":"{id}","dtype":"FLOAT32","shape":[2,3],"start_offset":"0","strides":[3,1]}}"#);
-    let part = format!(r#","tensor_id":"{id}","dtype":"FLOAT32","shape":[1,2],"start_offset":"3","strides":[3,1]}}"#);
+    let whole = format!(
+        r#","tensor_id":"{id}","dtype":"FLOAT32","shape":[2,3],"start_offset":"0","strides":[3,1]}}"#
+    );
+    let part = format!(
+        r#","tensor_id":"{id}","dtype":"FLOAT32","shape":[1,2],"start_offset":"3","strides":[3,1]}}"#
+    );
     let consumer = format!(
         r#","tensor_id":"{id}","consumer_dtype":"FLOAT32","consumer_shape":[1,2],"consumer_start_offset":"3","consumer_strides":[3,1]"#
     );
@@ -198,7 +204,7 @@ fn no_edges_and_no_tasks_are_a_file_too() {
     let store = raw::stored(&submits);
     let whole = store.finish(raw::count(&submits)).unwrap();
     let path = dir.path().join(FILE_NAME);
-    let (info, counts) = deps::write_file(&path, whole, Variant::Device).unwrap();
+    let (info, counts) = deps::write_file(&path, whole, Variant::Device, None).unwrap();
     assert_eq!((counts.tasks, counts.edges), (1, 0));
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(info.bytes, text.len() as u64);

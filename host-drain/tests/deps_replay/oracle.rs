@@ -58,9 +58,8 @@ fn elements(tensor: &Tensor, elements: u64) -> Option<HashSet<u64>> {
     if (1..dims).any(|d| strides[d - 1] % strides[d] != 0) {
         return None;
     }
-    let digits = |mut offset: u64| -> Vec<u64> {
-        strides.iter().map(|s| (offset / s, offset %= s).0).collect()
-    };
+    let digits =
+        |mut offset: u64| -> Vec<u64> { strides.iter().map(|s| (offset / s, offset %= s).0).collect() };
     let origin = digits(tensor.start_offset);
     let mut indices = vec![vec![]];
     for &n in shape {
@@ -136,7 +135,15 @@ pub(crate) fn edges(submits: &[Submit]) -> Vec<Row> {
             let (pred, consumer) = (tensor.owner_task_id.raw, Some(side(tensor)));
             if pred != task_id::INVALID && seen.insert(pred) {
                 let consumer = consumer.clone();
-                rows.push(Row { pred, succ, source: "creator", arg, overlap: None, consumer, producer: None });
+                rows.push(Row {
+                    pred,
+                    succ,
+                    source: "creator",
+                    arg,
+                    overlap: None,
+                    consumer,
+                    producer: None,
+                });
             }
             let updates = *arg_type == TensorArgType::Inout;
             if tensor.manual_dep != 0 || !(updates || *arg_type == TensorArgType::Input) {
@@ -144,7 +151,8 @@ pub(crate) fn edges(submits: &[Submit]) -> Vec<Row> {
             }
             let mut covered = Vec::new();
             for (i, (pred, write)) in writes.iter().enumerate().rev() {
-                let meets = (write.buffer.addr == tensor.buffer.addr).then(|| overlap(tensor, write)).flatten();
+                let meets =
+                    (write.buffer.addr == tensor.buffer.addr).then(|| overlap(tensor, write)).flatten();
                 if meets.is_none() {
                     continue;
                 }

@@ -115,7 +115,12 @@ fn what_cannot_be_told_apart_meets() {
     let newer = |tensor| with(tensor, |t| t.version = 1);
     let cases = [
         ("a newer version", newer(tile(0)), tile(2), Some(Other)),
-        ("a newer version elsewhere", newer(view(64, 99, 0, &[2], &[1])), view(64, 99, 50, &[2], &[1]), Some(Other)),
+        (
+            "a newer version elsewhere",
+            newer(view(64, 99, 0, &[2], &[1])),
+            view(64, 99, 50, &[2], &[1]),
+            Some(Other),
+        ),
         ("an older version", tile(0), newer(tile(2)), None),
         ("spans apart", view(64, 16, 0, &[4], &[1]), view(64, 16, 4, &[2, 2], &[4, 1]), None),
         ("another dtype", with(tile(0), |t| t.dtype = 4), tile(2), Some(Other)),
@@ -124,14 +129,34 @@ fn what_cannot_be_told_apart_meets() {
         ("rank 0", view(64, 16, 3, &[], &[]), view(64, 16, 3, &[], &[]), Some(Other)),
         ("rank 0, apart", view(64, 16, 3, &[], &[]), view(64, 16, 4, &[], &[]), None),
         ("no unit stride", view(64, 16, 0, &[2], &[2]), view(64, 16, 1, &[2], &[2]), Some(Other)),
-        ("strides that do not nest", view(64, 15, 0, &[2, 2, 2], &[5, 2, 1]), view(64, 15, 3, &[2, 2, 1], &[5, 2, 1]), Some(Other)),
+        (
+            "strides that do not nest",
+            view(64, 15, 0, &[2, 2, 2], &[5, 2, 1]),
+            view(64, 15, 3, &[2, 2, 1], &[5, 2, 1]),
+            Some(Other),
+        ),
         ("a broadcast", view(64, 16, 0, &[2, 2], &[0, 1]), view(64, 16, 1, &[2, 2], &[0, 1]), Some(Other)),
         ("no whole rows", view(64, 14, 0, &[2, 2], &[4, 1]), view(64, 14, 2, &[2, 2], &[4, 1]), Some(Other)),
         ("beyond the row", tile(3), tile(0), Some(Other)),
-        ("beyond the buffer", view(64, 16, 12, &[2, 2], &[4, 1]), view(64, 16, 14, &[1, 2], &[4, 1]), Some(Other)),
+        (
+            "beyond the buffer",
+            view(64, 16, 12, &[2, 2], &[4, 1]),
+            view(64, 16, 14, &[1, 2], &[4, 1]),
+            Some(Other),
+        ),
         ("empty", view(64, 16, 2, &[0], &[1]), view(64, 16, 0, &[8], &[1]), None),
-        ("a write beyond what the consumer says the buffer is", tile(0), view(64, 32, 14, &[4, 2], &[4, 1]), None),
-        ("at the end of all addresses", view(64, 16, u64::MAX, &[4], &[1]), view(64, 16, u64::MAX - 1, &[8], &[1]), Some(Other)),
+        (
+            "a write beyond what the consumer says the buffer is",
+            tile(0),
+            view(64, 32, 14, &[4, 2], &[4, 1]),
+            None,
+        ),
+        (
+            "at the end of all addresses",
+            view(64, 16, u64::MAX, &[4], &[1]),
+            view(64, 16, u64::MAX - 1, &[8], &[1]),
+            Some(Other),
+        ),
     ];
     for (what, consumer, write, expected) in cases {
         assert_eq!(meets(consumer, write), expected, "{what}");

@@ -2,26 +2,72 @@
 
 use super::{Fault, FaultPlan};
 use dfx_collector::abi::DeviceAddr;
+use dfx_collector::abi::layout::SWIMLANE_LANE;
+use dfx_collector::abi::swimlane::BufferKind;
+use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use dfx_host_drain::memory::MemoryError;
 use dfx_host_drain::testpoint::TestPoints;
 use dfx_host_drain::transport::{Transport, TransportError};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+
+/// How long a dry lane stays dry, from the host's first try to refill it.
+const DRY: Duration = Duration::from_millis(20);
+
+/// The time in nanoseconds, real or virtual.
+pub type Now = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// A core whose lanes get no empty buffers for [`DRY`]: the host cannot read how many they have taken.
+pub struct DryLane {
+    core: Option<u32>,
+    now: Now,
+    /// The heads of the core's free queues, once the region is made.
+    heads: OnceLock<[DeviceAddr; 2]>,
+    since: OnceLock<u64>,
+}
+
+impl DryLane {
+    /// The dry lane of `plan`, timed by `now`.
+    pub fn new(plan: &FaultPlan, now: Now) -> Arc<Self> {
+        let core = plan.find(|fault| match fault {
+            Fault::DryLane(core) => Some(*core),
+            _ => None,
+        });
+        Arc::new(DryLane { core, now, heads: OnceLock::new(), since: OnceLock::new() })
+    }
+
+    /// The session's region has been made with `cores` cores: from now on the lane is dry.
+    pub fn aim(&self, region: &SwimlaneRegion, cores: u32) {
+        if let Some(core) = self.core.filter(|&core| core < cores) {
+            let head = |kind| region.base.offset((region.layout.pool(kind, core) + SWIMLANE_LANE.free_head) as u64);
+            let _ = self.heads.set([head(BufferKind::AicoreTask), head(BufferKind::AicpuTask)]);
+        }
+    }
+
+    fn withholds(&self, at: DeviceAddr) -> bool {
+        self.heads.get().is_some_and(|heads| heads.contains(&at)) && {
+            let now = (self.now)();
+            u128::from(now - *self.since.get_or_init(|| now)) < DRY.as_nanos()
+        }
+    }
+}
 
 /// A transport whose reads fail by plan, once it is armed.
 pub struct FaultyTransport {
     inner: Arc<dyn Transport>,
+    dry: Arc<DryLane>,
     armed: Arc<AtomicBool>,
     always: bool,
     once: AtomicBool,
 }
 
 impl FaultyTransport {
-    /// `inner` with the faults of `plan`, which begin when `armed` is set.
-    pub fn new(inner: Arc<dyn Transport>, plan: &FaultPlan, armed: Arc<AtomicBool>) -> Self {
+    /// `inner` with the faults of `plan` and its `dry` lane, which begin when `armed` is set.
+    pub fn new(inner: Arc<dyn Transport>, plan: &FaultPlan, armed: Arc<AtomicBool>, dry: Arc<DryLane>) -> Self {
         FaultyTransport {
             inner,
+            dry,
             armed,
             always: plan.has(&Fault::CopyFail),
             once: AtomicBool::new(plan.has(&Fault::CopyFailOnce)),
@@ -31,7 +77,7 @@ impl FaultyTransport {
     /// Fails if the plan says so; `bulk` is a transfer of records, as opposed to a look at a few words.
     fn may(&self, at: DeviceAddr, bytes: u64, bulk: bool) -> Result<(), TransportError> {
         if self.armed.load(Ordering::Relaxed)
-            && (self.always || (bulk && self.once.swap(false, Ordering::Relaxed)))
+            && (self.always || self.dry.withholds(at) || (bulk && self.once.swap(false, Ordering::Relaxed)))
         {
             let why = "injected fault".to_owned();
             return Err(MemoryError { what: "copy from the device", at, bytes, why }.into());
@@ -77,7 +123,7 @@ impl Transport for FaultyTransport {
 /// The step of the drain at which it stalls or dies.
 const AT_STEP: u32 = 3;
 /// Bytes of an artifact that still fit on a full disk.
-const ROOM: u64 = 1000;
+pub(super) const ROOM: u64 = 1000;
 
 /// How the drain's thread sleeps: really, or in virtual time.
 pub type Sleep = Box<dyn Fn(Duration) + Send + Sync>;
@@ -86,7 +132,7 @@ pub type Sleep = Box<dyn Fn(Duration) + Send + Sync>;
 pub struct HostFaults {
     stall: Option<Duration>,
     dead: bool,
-    full: Option<String>,
+    plan: FaultPlan,
     steps: AtomicU32,
     armed: Arc<AtomicBool>,
     sleep: Sleep,
@@ -101,10 +147,7 @@ impl HostFaults {
                 _ => None,
             }),
             dead: plan.has(&Fault::ConsumerDead),
-            full: plan.find(|fault| match fault {
-                Fault::Enospc(file) => Some(file.clone()),
-                _ => None,
-            }),
+            plan: plan.clone(),
             steps: AtomicU32::new(0),
             armed,
             sleep,
@@ -127,6 +170,6 @@ impl TestPoints for HostFaults {
     }
 
     fn disk_room(&self, file: &str) -> Option<u64> {
-        (self.full.as_deref() == Some(file)).then_some(ROOM)
+        self.plan.disk_room(file)
     }
 }

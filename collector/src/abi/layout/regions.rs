@@ -82,7 +82,8 @@ macro_rules! queue_layout {
 
 /// The state of an args-dump lane ([`args_dump::BufferState`]). Its `total` is our extension: 0 when the device is the
 /// reference's.
-pub const ARGS_DUMP_LANE: LaneLayout = lane_layout!(args_dump::BufferState, args_dump::SLOTS, None);
+pub const ARGS_DUMP_LANE: LaneLayout = 
+    lane_layout!(args_dump::BufferState, args_dump::SLOTS, stall_layout!(args_dump::BufferState));
 /// The state of dep_gen's lane ([`dep_gen::BufferState`]).
 pub const DEP_GEN_LANE: LaneLayout = 
     lane_layout!(dep_gen::BufferState, dep_gen::SLOTS, stall_layout!(dep_gen::BufferState));
@@ -96,7 +97,8 @@ pub const PMU_LANE_A2A3: LaneLayout =
 pub const PMU_LANE_A5: LaneLayout = 
     lane_layout!(pmu::BufferStateA5, pmu::SLOTS, stall_layout!(pmu::BufferStateA5));
 
-/// Where an args-dump lane keeps its arena's account, relative to the lane's start: all u64.
+/// Where an args-dump lane keeps its arena's account, relative to the lane's start: u64 where nothing else is said. What
+/// follows `completed` is our extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArenaLayout {
     /// [`args_dump::BufferState::arena_base`].
@@ -109,6 +111,18 @@ pub struct ArenaLayout {
     pub published: usize,
     /// [`args_dump::BufferState::completed_payload_count`].
     pub completed: usize,
+    /// [`args_dump::BufferState::arena_acknowledged`].
+    pub acknowledged: usize,
+    /// [`args_dump::BufferState::payload_bytes`].
+    pub payload_bytes: usize,
+    /// [`args_dump::BufferState::shed_payload_bytes`].
+    pub shed_bytes: usize,
+    /// u32: [`args_dump::BufferState::shed_record_count`].
+    pub shed_records: usize,
+    /// [`args_dump::BufferState::saved_payload_bytes`].
+    pub saved_bytes: usize,
+    /// u32: [`args_dump::BufferState::saved_record_count`].
+    pub saved_records: usize,
 }
 
 /// The arena's account in an [`ARGS_DUMP_LANE`].
@@ -118,6 +132,12 @@ pub const ARENA: ArenaLayout = ArenaLayout {
     write_offset: offset_of!(args_dump::BufferState, arena_write_offset),
     published: offset_of!(args_dump::BufferState, published_payload_count),
     completed: offset_of!(args_dump::BufferState, completed_payload_count),
+    acknowledged: offset_of!(args_dump::BufferState, arena_acknowledged),
+    payload_bytes: offset_of!(args_dump::BufferState, payload_bytes),
+    shed_bytes: offset_of!(args_dump::BufferState, shed_payload_bytes),
+    shed_records: offset_of!(args_dump::BufferState, shed_record_count),
+    saved_bytes: offset_of!(args_dump::BufferState, saved_payload_bytes),
+    saved_records: offset_of!(args_dump::BufferState, saved_record_count),
 };
 
 /// The args dump's region for one platform and thread count.
@@ -135,6 +155,12 @@ pub struct ArgsDumpLayout {
     pub magic: usize,
     /// u32: [`args_dump::Header::dump_args_level`].
     pub level: usize,
+    /// u32: [`args_dump::Header::stall_budget`].
+    pub stall_budget: usize,
+    /// u32: [`args_dump::Header::options`].
+    pub options: usize,
+    /// u32: [`args_dump::Header::lost_mark_count`].
+    pub lost_marks: usize,
     /// Size of the header in bytes.
     pub header_bytes: usize,
     /// Threads of this run.
@@ -150,6 +176,9 @@ impl ArgsDumpLayout {
             arena_size: offset_of!(args_dump::Header<T, N>, arena_size_per_thread),
             magic: offset_of!(args_dump::Header<T, N>, magic),
             level: offset_of!(args_dump::Header<T, N>, dump_args_level),
+            stall_budget: offset_of!(args_dump::Header<T, N>, stall_budget),
+            options: offset_of!(args_dump::Header<T, N>, options),
+            lost_marks: offset_of!(args_dump::Header<T, N>, lost_mark_count),
             header_bytes: size_of::<args_dump::Header<T, N>>(),
             threads,
         }

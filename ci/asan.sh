@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The hostile device under AddressSanitizer: no value in shared memory makes the host read or write beside its memory.
+# Std is instrumented too (-Zbuild-std), so that its copies are checked. Skips, and says so, where that cannot be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=x86_64-unknown-linux-gnu
+skip() { echo "asan: skipped, $1"; exit 0; }
+
+command -v rustup >/dev/null || skip "there is no rustup to get a nightly toolchain with"
+rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal >/dev/null 2>&1 \
+    || skip "the nightly toolchain cannot be installed"
+rustup component add rust-src --toolchain nightly >/dev/null 2>&1 || skip "rust-src of nightly cannot be installed"
+
+export RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes"
+# Its own directory: every crate is built with other flags.
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/asan"
+export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}"
+# 10,000 sessions take a minute or two under the sanitizer.
+export DFX_HOSTILE_SEEDS="${DFX_HOSTILE_SEEDS:-10000}"
+
+cargo +nightly test -q -Zbuild-std --target "$target" -p dfx-host-drain --test hostile -- --nocapture

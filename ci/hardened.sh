@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The hardening tests with the counts that they are meant to have: `cargo test --workspace` runs them with smaller ones.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# 200 kills at random moments, both platforms (issue 3, point 4).
+DFX_KILLS="${DFX_KILLS:-200}" cargo test --release -q -p dfx-cli --test kill -- --nocapture
+# Every pair of faults.
+DFX_PAIRS=all cargo test --release -q -p dfx-tests --test hardened_faults
+# The same seed twice, with a flood that rotates every lane many times.
+DFX_FLOOD="${DFX_FLOOD:-200000}" cargo test --release -q -p dfx-tests --test hardened_determinism
+# A device gone mad, ten thousand ways.
+DFX_HOSTILE_SEEDS="${DFX_HOSTILE_SEEDS:-10000}" cargo test --release -q -p dfx-host-drain --test hostile
