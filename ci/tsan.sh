@@ -20,4 +20,4 @@ export TSAN_OPTIONS="${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:sup
 # The runtime alone: its own unit tests on real threads.
 cargo +nightly test -q -Zbuild-std --target "$target" -p dfx-sim --lib -- runtime:: exec::threads
 # The whole path: levels, sessions one after the other, pools that run dry, and hangs. Virtual time has one thread only.
-cargo +nightly test -q -Zbuild-std --target "$target" -p dfx-tests --test sessions --test pools --test hang --test hardened_tsan
+cargo +nightly test -q -Zbuild-std --target "$target" -p dfx-tests --test hardened_tsan --test sessions --test pools --test hang

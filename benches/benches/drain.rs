@@ -23,7 +23,7 @@ const RECORDS: u64 = 1_000_000;
 fn drain(transport: TransportKind, lanes: u32, records: u64) -> Duration {
     let config = DfxConfig {
         chip_swimlane: Level::AicpuTiming,
-        pools: PoolSizes { task: 8, core: 2, sched: 1, orch: 1 },
+        pools: PoolSizes { task: 8, core: 2, ..PoolSizes::all(1) },
         ..DfxConfig::default()
     };
     let geometry = &Geometry::A2A3;

@@ -49,6 +49,7 @@ fn made(owner: u64) -> Tensor {
 }
 
 type Args = [(TensorArgType, Tensor); 4];
+type ArgsOf = fn(u64) -> Args;
 use TensorArgType::{Inout, Input, Output, OutputExisting};
 
 /// Layers: a weight, the result of an earlier task, an accumulator on one of 4,096 buffers, a new result.
@@ -74,7 +75,7 @@ fn chain(_: u64) -> Args {
 }
 
 /// The store of a program, and how long the raw slots took to get in.
-fn captured(args: fn(u64) -> Args) -> (SubmitStore, Duration) {
+fn captured(args: ArgsOf) -> (SubmitStore, Duration) {
     let mut store = SubmitStore::new();
     let mut buffer = vec![SubmitRecord::new_zeroed(); RECORDS];
     let mut pushed = Duration::ZERO;
@@ -116,8 +117,7 @@ fn peak() -> String {
 fn replay(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replay");
     group.sample_size(10).throughput(Throughput::Elements(SUBMITS));
-    let programs: [(&str, fn(u64) -> Args); 3] =
-        [("layers", layers), ("one buffer", one_buffer), ("chain", chain)];
+    let programs: [(&str, ArgsOf); 3] = [("layers", layers), ("one buffer", one_buffer), ("chain", chain)];
     for (name, args) in programs {
         let (store, pushed) = captured(args);
         let count = DeviceCount { submits: SUBMITS, ..DeviceCount::default() };

@@ -15,7 +15,7 @@ fn run(place: &Place, platform: &str, injected: &[&str]) -> Said {
         "a2a3sim" => ("Ascend910B", "--enable-chip-swimlane"),
         _ => ("Ascend950", "--enable-chip-swimlane"),
     };
-    let mut args = vec!["run", "flood:9000", level, "--clock", "virtual", "--work-dir", "w", "--backend-type", backend];
+    let mut args = vec!["run", "flood:6000", level, "--clock", "virtual", "--work-dir", "w", "--backend-type", backend];
     args.extend(["--execution-mode", "SIM", "--scheduler-timeout", "300ms", "--op-timeout", "2s"]);
     injected.iter().for_each(|fault| args.extend(["--inject", fault]));
     place.dfx(&args)

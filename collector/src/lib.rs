@@ -11,10 +11,12 @@
 //! * [`swimlane`]: the chip swimlane's recorders for AICPU and AICore;
 //! * [`dep_gen`]: every submit and the dependencies it named;
 //! * [`pmu`]: the hardware counters, task by task;
+//! * [`args_dump`]: what tasks were called with, as records and bytes;
 //! * [`scope_stats`]: how full the runtime's resources are when scopes begin and end.
 #![no_std]
 
 pub mod abi;
+pub mod args_dump;
 pub mod clock;
 pub mod dep_gen;
 pub mod fence;

@@ -89,6 +89,20 @@ impl Stall {
         }
     }
 
+    /// The longest single wait in ticks; 0 when there is to be none.
+    pub(crate) const fn longest(&self) -> u64 {
+        self.wait
+    }
+
+    /// How long a wait may last that begins at `now`, in ticks; 0 while the host is believed gone. For a wait with a way
+    /// out of its own, which therefore does not latch the host as gone when it expires.
+    pub(crate) fn left(&self, now: u64) -> u64 {
+        if self.gone.load(Ordering::Relaxed) != 0 {
+            return 0;
+        }
+        self.wait.min(self.total.saturating_sub(now.wrapping_sub(self.start)))
+    }
+
     /// Waits until `ready` holds, `raise`s the matching flag first, and latches the host as gone if it never does.
     ///
     /// `starved` is the caller's memory of having given up before: such a caller that now finds its word changed knows

@@ -30,7 +30,7 @@ fn spec(memory: &Arc<Memory>, platform: Platform, transport: TransportKind, leve
     let config = DfxConfig {
         chip_swimlane: level,
         backpressure: policy,
-        pools: PoolSizes { task: 3, core: 3, sched: 1, orch: 1 },
+        pools: PoolSizes { task: 3, core: 3, ..PoolSizes::all(1) },
         ..DfxConfig::default()
     };
     SessionSpec { config, board: board(platform), memory: memory.clone(), transport }

@@ -151,11 +151,23 @@ fn the_replay_of_a_random_graph_gives_the_fan_in_that_the_simulator_declares() {
     assert_same("wide", &random(99, wide));
 }
 
-/// A submit of a random program: a view and its use, per argument.
+/// An argument of a random program.
+#[derive(Clone, Debug)]
+struct Use {
+    access: u8,
+    buffer: usize,
+    start: u32,
+    kind: u8,
+    shape: (u32, u32),
+    version: i32,
+    /// Left out of derivation.
+    manual: bool,
+}
+
+/// A submit of a random program.
 #[derive(Clone, Debug)]
 struct Draw {
-    /// Use, buffer, start, kind of view, rows, columns, version, whether it is left out of derivation.
-    args: Vec<(u8, usize, u32, u8, u32, u32, i32, bool)>,
+    args: Vec<Use>,
     deps: Vec<u32>,
     scope: u8,
 }
@@ -163,7 +175,16 @@ struct Draw {
 fn draws() -> impl Strategy<Value = Vec<Draw>> {
     let version = (0..8i32).prop_map(|n| (n - 6).max(0));
     let manual = (0..16u8).prop_map(|n| n == 0);
-    let arg = (0..4u8, 0..3usize, 0..64u32, 0..6u8, 0..5u32, 0..9u32, version, manual);
+    let arg = (0..4u8, 0..3usize, 0..64u32, 0..6u8, (0..5u32, 0..9u32), version, manual);
+    let arg = arg.prop_map(|(access, buffer, start, kind, shape, version, manual)| Use {
+        access,
+        buffer,
+        start,
+        kind,
+        shape,
+        version,
+        manual,
+    });
     let args = prop::collection::vec(arg, 0..4);
     let deps = prop::collection::vec(any::<u32>(), 0..3);
     let submit = (args, deps, 0..10u8).prop_map(|(args, deps, scope)| Draw { args, deps, scope });
@@ -185,7 +206,7 @@ fn program(draws: &[Draw]) -> Program {
     let mut versions = BTreeMap::new();
     for draw in draws {
         let mut args = Vec::new();
-        for &(access, buffer, start, kind, rows, cols, version, manual) in &draw.args {
+        for &Use { access, buffer, start, kind, shape: (rows, cols), version, manual } in &draw.args {
             let base = [host, alloc, made][buffer];
             let (row, col) = (start / COLS, start % COLS);
             let (rows, cols) = (rows.min(ROWS - row), cols.min(COLS - col));

@@ -21,7 +21,7 @@ fn every_kind_of_task_runs_on_real_threads() {
 fn lanes_that_run_dry_meet_the_host_at_every_buffer() {
     for target in PLATFORMS {
         let mut request = request("flood:9000", target, Level::OrchPhases);
-        request.config.pools = PoolSizes { task: 1, core: 2, sched: 1, orch: 1 };
+        request.config.pools = PoolSizes { core: 2, ..PoolSizes::all(1) };
         let run = run_named(request);
         assert_ledger(target.name(), &run);
         assert!(run.outcome.report.streams.iter().any(|stream| stream.stalls > 0), "{}", target.name());

@@ -5,8 +5,11 @@
 //! *warning* is something odd that is nevertheless all there (a task that ends before it starts: the clocks are
 //! suspect, no row is missing); a *note* is what a reader must know to read the verdict.
 
+mod deps;
 mod others;
+mod pmu;
 mod report;
+mod scopes;
 mod swimlane;
 
 use crate::digest::{self, Identity};
@@ -149,6 +152,7 @@ pub fn check_dir(dir: &Path) -> Result<CheckReport, CheckError> {
     check.unfinished();
     if let Some(report) = &report {
         check.report(report, records.as_ref());
+        check.others_of(report, records.as_ref());
     }
     if let Some(records) = &records {
         check.swimlane(records, report.as_ref());
@@ -168,8 +172,10 @@ struct Check<'a> {
     counts: BTreeMap<&'static str, u64>,
     /// What the artifacts are that were read.
     identities: BTreeMap<String, Identity>,
-    /// Task ids of `deps.json`, sorted.
-    deps_tasks: Option<Vec<u64>>,
+    /// The tasks of `deps.json`.
+    deps_tasks: Option<deps::DepsTasks>,
+    /// What `pmu.csv` has.
+    pmu: Option<pmu::Found>,
     has_run_json: bool,
 }
 
@@ -182,6 +188,7 @@ impl<'a> Check<'a> {
             counts: BTreeMap::new(),
             identities: BTreeMap::new(),
             deps_tasks: None,
+            pmu: None,
             has_run_json,
         }
     }

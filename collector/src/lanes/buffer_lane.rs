@@ -69,6 +69,11 @@ impl<R: Copy, const SLOTS: usize> BufferLane<R, SLOTS> {
         self.lane.mem()
     }
 
+    /// Records in the active buffer: not published yet.
+    pub(crate) const fn used(&self) -> u32 {
+        self.used
+    }
+
     /// The slot of the next record; null when there is none: [`room`](Self::room) may find one.
     #[inline(always)]
     pub(crate) fn next(&self) -> *mut R {

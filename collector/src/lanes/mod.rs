@@ -10,7 +10,7 @@ mod mem;
 mod ports;
 
 pub(crate) use buffer_lane::BufferLane;
-pub(crate) use mem::{StateMem, word};
+pub(crate) use mem::{RegionQueue, StateMem, word};
 pub(crate) use ports::{NO_THREAD, Ports};
 
 use core::fmt;

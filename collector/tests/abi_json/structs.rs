@@ -105,13 +105,15 @@ fn check_args_dump_structs(f: &Facts) {
     check!(f, "DumpReadyQueueEntry", ReadyEntry { index = "thread_index", _pad0, buffer_ptr, buffer_seq, _pad1, _pad2 });
     check!(f, "DumpBufferState", BufferState {
         free_queue, current_buf_ptr, current_buf_seq, _pad0, arena_base, arena_size, arena_write_offset,
-        published_payload_count, completed_payload_count, dropped_record_count, total_record_count, _pad1,
+        published_payload_count, completed_payload_count, dropped_record_count, total_record_count,
+        arena_acknowledged, stall_ticks, max_stall_ticks, payload_bytes, shed_payload_bytes, saved_payload_bytes,
+        stalls, shed_record_count, saved_record_count, _pad1,
     });
     macro_rules! header {
         ($ty:path) => {
             check!(f, "DumpDataHeader", $ty {
                 queues, queue_heads, queue_tails, num_dump_threads, records_per_buffer, arena_size_per_thread, magic,
-                dump_args_level, backpressure, peer,
+                dump_args_level, backpressure, peer, stall_budget, options, lost_mark_count,
             })
         };
     }

@@ -291,7 +291,7 @@ fn a_failed_host_recording_says_so() {
 fn an_artifact_on_disk_is_what_was_written_or_absent() {
     let dir = tempfile::tempdir().unwrap();
     let run = empty(Level::OrchPhases, 3);
-    let (info, _) = run.artifact().write_to_dir(dir.path()).unwrap();
+    let (info, _) = run.artifact().write_to_dir(dir.path(), None).unwrap();
     assert_eq!(std::fs::read_to_string(&info.path).unwrap(), run.text().0);
     assert_eq!(info.bytes, run.text().0.len() as u64);
 }

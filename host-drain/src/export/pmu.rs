@@ -58,6 +58,11 @@ impl PmuRow {
     }
 }
 
+/// The counters' columns. A slot without a name counts nothing: it has none, in the header and in every row alike.
+pub fn columns(platform: Platform, event: EventType) -> impl Iterator<Item = &'static str> {
+    counters(platform, event).iter().map(|counter| counter.name).filter(|name| !name.is_empty())
+}
+
 /// Writes `rows` as `dir/pmu.csv`, complete or not at all; nothing when there are none. `room` bounds its bytes, for fault
 /// plans.
 ///
@@ -95,12 +100,11 @@ pub fn write<'a>(
     rows: impl Iterator<Item = &'a PmuRow>,
 ) -> io::Result<()> {
     let table = counters(platform, event);
-    // A slot without a name counts nothing: it is left out of the header and of every row alike.
     let named: Vec<usize> = (0..table.len()).filter(|&slot| !table[slot].name.is_empty()).collect();
     let mut line = String::from("thread_id,core_id,task_id,func_id,core_type,pmu_total_cycles");
-    for &slot in &named {
+    for name in columns(platform, event) {
         line.push(',');
-        line.push_str(table[slot].name);
+        line.push_str(name);
     }
     line.push_str(",event_type\n");
     out.write_all(line.as_bytes())?;

@@ -52,10 +52,10 @@ fn elements(tensor: &Tensor, elements: u64) -> Option<HashSet<u64>> {
     let dims = tensor.ndims as usize;
     let strides: Vec<u64> = tensor.strides[..dims].iter().map(|&s| s.into()).collect();
     let shape = &tensor.shapes[..dims];
-    if dims == 0 || strides[dims - 1] != 1 || strides.contains(&0) || elements % strides[0] != 0 {
+    if dims == 0 || strides[dims - 1] != 1 || strides.contains(&0) || !elements.is_multiple_of(strides[0]) {
         return None;
     }
-    if (1..dims).any(|d| strides[d - 1] % strides[d] != 0) {
+    if (1..dims).any(|d| !strides[d - 1].is_multiple_of(strides[d])) {
         return None;
     }
     let digits =

@@ -162,3 +162,17 @@ fn what_cannot_be_told_apart_meets() {
         assert_eq!(meets(consumer, write), expected, "{what}");
     }
 }
+
+#[test]
+fn a_crowd_that_becomes_few_again_keeps_its_order() {
+    let part = |start: u64, len: u32| view(64, 256, start, &[len], &[1]);
+    // Written in an order that is not that of their places.
+    let mut submits: Vec<Submit> =
+        (0..64).map(|i| Submit::new(i).arg(OUT, part(i * 27 % 64 * 4, 4))).collect();
+    submits.push(Submit::new(100).arg(INOUT, part(0, 58 * 4)));
+    submits.push(Submit::new(101).arg(OUT, part(8, 240)));
+    submits.push(Submit::new(102).arg(IN, part(0, 256)));
+    let preds: Vec<u64> = edges(&submits).iter().filter(|edge| edge.1 == 102).map(|edge| edge.0).collect();
+    assert_eq!(preds.len(), 8);
+    assert!(preds.is_sorted_by(|newer, older| newer > older), "{preds:?}");
+}

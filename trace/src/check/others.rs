@@ -1,13 +1,13 @@
-//! The artifacts of the other features: each parses, and its own counts agree.
+//! The artifacts of the other features, and the args dump's: it parses, and its own counts agree.
 
 use super::{Check, Severity};
 use crate::digest::{self, Digested};
+use crate::records::Records;
+use dfx_host_drain::report::{RunReport, StreamKind};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
 
-type Reader = BufReader<Digested>;
+pub(super) type Reader = BufReader<Digested>;
 
 impl Check<'_> {
     pub(super) fn others(&mut self) {
@@ -15,6 +15,22 @@ impl Check<'_> {
         self.artifact("args_dump/args_dump.json", Self::args_dump);
         self.artifact("pmu.csv", Self::pmu);
         self.artifact("scope_stats/scope_stats.jsonl", Self::scope_stats);
+    }
+
+    /// What `run.json` and the core rows say of them.
+    pub(super) fn others_of(&mut self, report: &RunReport, records: Option<&Records>) {
+        self.pmu_of(report, records);
+        for (name, count, kind) in [
+            ("deps.json", "deps_tasks", StreamKind::Submit),
+            ("scope_stats/scope_stats.jsonl", "scope_samples", StreamKind::ScopeSample),
+        ] {
+            let Some(&rows) = self.counts.get(count) else { continue };
+            let collected = report.sum(kind, |stream| stream.collected);
+            if rows != collected {
+                let message = format!("has {rows} rows, run.json says {collected}");
+                self.add(Severity::Error, "row-count", name, rows.abs_diff(collected), message);
+            }
+        }
     }
 
     /// Reads the artifact `name`, if it is there, with `read`, which tells what is wrong with the text.
@@ -36,55 +52,6 @@ impl Check<'_> {
                 }
             }
         }
-    }
-
-    fn deps(&mut self, reader: &mut Reader) -> Result<(), String> {
-        #[derive(Deserialize)]
-        struct Deps {
-            tasks: Vec<Task>,
-            #[serde(rename = "tensors")]
-            _tensors: Vec<IgnoredAny>,
-            edges: Vec<Edge>,
-        }
-        #[derive(Deserialize)]
-        struct Task {
-            task_id: Id,
-        }
-        #[derive(Deserialize)]
-        struct Edge {
-            #[serde(rename = "pred")]
-            _pred: Id,
-            succ: Id,
-        }
-        /// A 64-bit id as a decimal string.
-        #[derive(Deserialize)]
-        #[serde(try_from = "String")]
-        struct Id(u64);
-        impl TryFrom<String> for Id {
-            type Error = String;
-            fn try_from(text: String) -> Result<Self, String> {
-                text.parse().map(Id).map_err(|_| format!("{text:?} is no id, expected 64 bits in decimal"))
-            }
-        }
-
-        let deps: Deps = json(reader)?;
-        self.counts.insert("deps_tasks", deps.tasks.len() as u64);
-        self.counts.insert("deps_edges", deps.edges.len() as u64);
-        let mut tasks: Vec<u64> = deps.tasks.iter().map(|task| task.task_id.0).collect();
-        tasks.sort_unstable();
-        let twice = tasks.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64;
-        self.add_if(
-            twice,
-            Severity::Error,
-            "duplicate-task",
-            "deps.json",
-            format!("has {twice} tasks twice"),
-        );
-        let lost = deps.edges.iter().filter(|edge| tasks.binary_search(&edge.succ.0).is_err()).count() as u64;
-        let message = format!("has {lost} edges to tasks that it does not have");
-        self.add_if(lost, Severity::Error, "unknown-successor", "deps.json", message);
-        self.deps_tasks = Some(tasks);
-        Ok(())
     }
 
     fn args_dump(&mut self, reader: &mut Reader) -> Result<(), String> {
@@ -144,79 +111,15 @@ impl Check<'_> {
         }
         Ok(())
     }
-
-    fn pmu(&mut self, reader: &mut Reader) -> Result<(), String> {
-        const HEAD: &str = "thread_id,core_id,task_id,func_id,core_type,pmu_total_cycles,";
-        let mut columns = 0;
-        let mut rows = 0;
-        lines(reader, |number, line| {
-            let found = line.split(',').count();
-            if number == 1 {
-                columns = found;
-                let known = line.starts_with(HEAD) && line.ends_with(",event_type");
-                return if known {
-                    Ok(())
-                } else {
-                    Err(format!("the header is {line:?}, expected {HEAD}…,event_type"))
-                };
-            }
-            rows += 1;
-            if found != columns {
-                return Err(format!("{found} columns, expected {columns}"));
-            }
-            let number = |field: &str| match field.strip_prefix("0x") {
-                Some(hex) => u64::from_str_radix(hex, 16).is_ok(),
-                None => field.parse::<u64>().is_ok(),
-            };
-            line.split(',')
-                .find(|field| !number(field))
-                .map_or(Ok(()), |f| Err(format!("{f:?}, expected a number")))
-        })?;
-        self.counts.insert("pmu_rows", rows);
-        if columns == 0 { Err("the file is empty, expected a header".into()) } else { Ok(()) }
-    }
-
-    fn scope_stats(&mut self, reader: &mut Reader) -> Result<(), String> {
-        #[derive(Deserialize)]
-        struct Header {
-            fatal: bool,
-            dropped: u64,
-            total: u64,
-        }
-
-        const NAME: &str = "scope_stats/scope_stats.jsonl";
-        let mut header = None;
-        let mut samples = 0;
-        lines(reader, |number, line| {
-            if number == 1 {
-                header = Some(serde_json::from_str::<Header>(line).map_err(|error| error.to_string())?);
-                return Ok(());
-            }
-            samples += 1;
-            let object: Result<BTreeMap<String, IgnoredAny>, _> = serde_json::from_str(line);
-            object.map(|_| ()).map_err(|error| error.to_string())
-        })?;
-        self.counts.insert("scope_samples", samples);
-        let Some(Header { fatal, dropped, total }) = header else {
-            return Err("the file is empty, expected a header".into());
-        };
-        if total != samples {
-            self.error("row-count", NAME, format!("has {samples} samples, its header says {total}"));
-        }
-        self.add_if(dropped, Severity::Error, "dropped", NAME, format!("{dropped} samples were dropped"));
-        let message = "the runtime reported a fatal error while it recorded".to_owned();
-        self.add_if(fatal.into(), Severity::Warning, "fatal", NAME, message);
-        Ok(())
-    }
 }
 
 /// One JSON value and nothing else.
-fn json<T: for<'de> Deserialize<'de>>(reader: &mut Reader) -> Result<T, String> {
+pub(super) fn json<T: for<'de> Deserialize<'de>>(reader: &mut Reader) -> Result<T, String> {
     serde_json::from_reader(reader).map_err(|error| error.to_string())
 }
 
 /// Calls `check` with each line and its number from 1; an error names the line.
-fn lines(reader: &mut Reader, mut check: impl FnMut(u64, &str) -> Result<(), String>) -> Result<(), String> {
+pub(super) fn lines(reader: &mut Reader, mut check: impl FnMut(u64, &str) -> Result<(), String>) -> Result<(), String> {
     let mut line = String::new();
     for number in 1.. {
         line.clear();

@@ -1,5 +1,6 @@
 //! The swimlane's rows against each other.
 
+use super::deps::DepsTasks;
 use super::{Check, RECORDS_NAME, Severity};
 use crate::records::{CoreRow, Level, Records, RecordsError, TaskRow};
 use dfx_host_drain::report::RunReport;
@@ -44,11 +45,11 @@ pub(super) fn parse_message(error: &RecordsError) -> String {
     }
 }
 
-/// Core rows of tasks that are not in `tasks` (sorted), and an example.
-pub(super) fn tasks_outside(records: &Records, tasks: &[u64]) -> (u64, String) {
+/// Core rows of tasks that `deps` does not have, and an example.
+pub(super) fn tasks_outside(records: &Records, deps: &DepsTasks) -> (u64, String) {
     let mut outside = Tally::default();
     for row in &records.core_rows {
-        outside.add(tasks.binary_search(&row.task).is_err(), || format!("for example task {}", row.task));
+        outside.add(!deps.has(row.task), || format!("for example task {}", row.task));
     }
     (outside.count, outside.example)
 }

@@ -12,6 +12,7 @@
 mod bin;
 mod diff;
 mod dtype;
+mod each;
 mod export;
 mod filter;
 mod json;
@@ -25,7 +26,7 @@ mod stats;
 mod text;
 
 pub use bin::BLOCK_BYTES;
-pub use diff::{Compared, Difference, DiffReport, Tolerance, diff};
+pub use diff::{Compared, DiffReport, Difference, Tolerance, ValueDifference, diff};
 pub use dtype::{Dtype, bf16, fp4_e2m1, fp8_e4m3fn, fp8_e8m0, fp16};
 pub use export::{Exported, export_npy, export_txt};
 pub use filter::{Filter, TaskSelector};

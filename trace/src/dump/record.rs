@@ -256,13 +256,19 @@ impl Record {
         self.bin_size / self.dtype.bytes() * self.dtype.values_per_element()
     }
 
+    /// The shape of what there is: of all values, or of the flat beginning that a payload cut short holds.
+    #[must_use]
+    pub fn stored_shape(&self) -> Vec<u64> {
+        match self.payload() {
+            Payload::Truncated => vec![self.stored_values()],
+            _ => self.value_shape(),
+        }
+    }
+
     /// `t7` in ring 0, else `r2t7`.
     #[must_use]
     pub fn task_name(&self) -> String {
-        match (self.task_id >> 32 & 0xff, self.task_id as u32) {
-            (0, local) => format!("t{local}"),
-            (ring, local) => format!("r{ring}t{local}"),
-        }
+        task_name(self.task_id)
     }
 
     /// `task_0x0000000200000007_before_in0`: what files made of it are called.
@@ -278,6 +284,14 @@ impl Record {
         let (stage, role) = (self.stage.short(), self.role.short());
         let (dtype, shape) = (self.dtype.name(), self.shape());
         format!("{} {stage} {role}{}: {dtype} {shape:?}", self.task_name(), self.arg_index)
+    }
+}
+
+/// `t7` in ring 0, else `r2t7`.
+pub(super) fn task_name(task_id: u64) -> String {
+    match (task_id >> 32 & 0xff, task_id as u32) {
+        (0, local) => format!("t{local}"),
+        (ring, local) => format!("r{ring}t{local}"),
     }
 }
 

@@ -137,7 +137,7 @@ fn signed(out: &mut Vec<u8>, value: i64) {
 pub(super) struct Texts {
     text: Vec<u8>,
     /// Where each value ends.
-    ends: Vec<u32>,
+    ends: Vec<usize>,
 }
 
 impl Texts {
@@ -150,10 +150,21 @@ impl Texts {
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> + '_ {
         let mut begin = 0;
         self.ends.iter().map(move |&end| {
-            let value = &self.text[begin..end as usize];
-            begin = end as usize;
+            let value = &self.text[begin..end];
+            begin = end;
             value
         })
+    }
+
+    /// Adds one value.
+    pub(super) fn push_text(&mut self, value: &[u8]) {
+        self.text.extend_from_slice(value);
+        self.ends.push(self.text.len());
+    }
+
+    /// The longest value, in characters.
+    pub(super) fn widest(&self) -> usize {
+        self.iter().map(<[u8]>::len).max().unwrap_or(0)
     }
 
     /// Forgets the values.
@@ -203,7 +214,7 @@ impl Texts {
     fn all<T>(&mut self, values: impl Iterator<Item = T>, write: impl Fn(&mut Vec<u8>, T)) {
         for value in values {
             write(&mut self.text, value);
-            self.ends.push(self.text.len() as u32);
+            self.ends.push(self.text.len());
         }
     }
 }

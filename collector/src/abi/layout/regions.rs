@@ -82,19 +82,19 @@ macro_rules! queue_layout {
 
 /// The state of an args-dump lane ([`args_dump::BufferState`]). Its `total` is our extension: 0 when the device is the
 /// reference's.
-pub const ARGS_DUMP_LANE: LaneLayout = 
+pub const ARGS_DUMP_LANE: LaneLayout =
     lane_layout!(args_dump::BufferState, args_dump::SLOTS, stall_layout!(args_dump::BufferState));
 /// The state of dep_gen's lane ([`dep_gen::BufferState`]).
-pub const DEP_GEN_LANE: LaneLayout = 
+pub const DEP_GEN_LANE: LaneLayout =
     lane_layout!(dep_gen::BufferState, dep_gen::SLOTS, stall_layout!(dep_gen::BufferState));
 /// The state of the scope stats' lane ([`scope_stats::BufferState`]).
-pub const SCOPE_STATS_LANE: LaneLayout = 
+pub const SCOPE_STATS_LANE: LaneLayout =
     lane_layout!(scope_stats::BufferState, scope_stats::SLOTS, stall_layout!(scope_stats::BufferState));
 /// The state of a PMU lane on a2a3 ([`pmu::BufferStateA2a3`]).
-pub const PMU_LANE_A2A3: LaneLayout = 
+pub const PMU_LANE_A2A3: LaneLayout =
     lane_layout!(pmu::BufferStateA2a3, pmu::SLOTS, stall_layout!(pmu::BufferStateA2a3));
 /// The state of a PMU lane on a5 ([`pmu::BufferStateA5`]).
-pub const PMU_LANE_A5: LaneLayout = 
+pub const PMU_LANE_A5: LaneLayout =
     lane_layout!(pmu::BufferStateA5, pmu::SLOTS, stall_layout!(pmu::BufferStateA5));
 
 /// Where an args-dump lane keeps its arena's account, relative to the lane's start: u64 where nothing else is said. What
