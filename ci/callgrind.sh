@@ -11,8 +11,9 @@ fi
 
 # As the device archive is built: a C function that may not unwind keeps no frame for it.
 export CARGO_PROFILE_RELEASE_PANIC=abort
-cargo build --release -q -p dfx-benches --example hot
-hot="${CARGO_TARGET_DIR:-target}/release/examples/hot"
+cargo build --release -q -p dfx-benches --example hot --example hot_lanes
+examples="${CARGO_TARGET_DIR:-target}/release/examples"
+hot="$examples/hot"
 calls=16000
 status=0
 
@@ -42,4 +43,16 @@ count "on_ack"                         on_ack        1 14
 count "complete_task"                  complete_task 2 22
 count "sched_phase"                    sched_phase   3 48 50 # five saved registers for ten arguments
 count "orch_phase"                     orch_phase    4 16
+
+# The level is no matter of these.
+hot="$examples/hot_lanes"
+for what in dep_gen scope_begin scope_end pmu_a2a3 pmu_a5; do
+    case $what in pmu_*) bar=4 pass=6 ;; *) bar=8 pass=8 ;; esac # a5: one saved register
+    count "$what, disabled"            "$what" off $bar $pass
+done
+count "dep_gen, 4 tensors, 3 deps"     dep_gen       on 160
+count "scope begin"                    scope_begin   on 75
+count "scope end"                      scope_end     on 75
+count "PMU record, a2a3"               pmu_a2a3      on 130
+count "PMU record, a5"                 pmu_a5        on 130
 exit $status

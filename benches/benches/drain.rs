@@ -73,7 +73,10 @@ fn record(n: u64) -> TaskRecord {
 }
 
 /// Each record pushed and popped on its own; the best case of a queue: one thread, never full, rows kept in chunks.
-fn through_rtrb(source: &[TaskRecord], queue: &mut (rtrb::Producer<TaskRecord>, rtrb::Consumer<TaskRecord>)) -> Vec<Box<[TaskRow]>> {
+fn through_rtrb(
+    source: &[TaskRecord],
+    queue: &mut (rtrb::Producer<TaskRecord>, rtrb::Consumer<TaskRecord>),
+) -> Vec<Box<[TaskRow]>> {
     let mut kept = Vec::with_capacity(source.len() / TASK_RECORDS + 1);
     for chunk in source.chunks(TASK_RECORDS) {
         for row in chunk {
@@ -131,7 +134,9 @@ fn bench(c: &mut Criterion) {
     group.bench_function(BenchmarkId::new("rtrb", "one thread"), |b| {
         b.iter(|| black_box(through_rtrb(&source, &mut queue)));
     });
-    group.bench_function(BenchmarkId::new("rtrb", "two threads"), |b| b.iter(|| black_box(across_rtrb(&source))));
+    group.bench_function(BenchmarkId::new("rtrb", "two threads"), |b| {
+        b.iter(|| black_box(across_rtrb(&source)))
+    });
     group.bench_function("memcpy", |b| b.iter(|| black_box(source.clone())));
     group.finish();
 }

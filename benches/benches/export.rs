@@ -4,7 +4,9 @@
 #![allow(missing_docs)] // criterion's macros
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use dfx_collector::abi::swimlane::{CoreRecord, Level, OrchPhaseRecord, SchedPhaseKind, SchedPhaseRecord, TaskRecord};
+use dfx_collector::abi::swimlane::{
+    CoreRecord, Level, OrchPhaseRecord, SchedPhaseKind, SchedPhaseRecord, TaskRecord,
+};
 use dfx_host_drain::export::swimlane::{CoreKind, FILE_NAME, SwimlaneArtifact};
 use dfx_host_drain::records::{SchedRow, SwimlaneRecords};
 use serde::Serialize;
@@ -29,45 +31,55 @@ fn records() -> SwimlaneRecords {
         let at = |row: usize| begin + (row * 150 + core * 7) as u64;
         let rows: Vec<usize> = (0..per_core).collect();
         for (seq, rows) in rows.chunks(1000).enumerate() {
-            let core_rows: Vec<CoreRecord> = rows.iter().map(|&row| CoreRecord {
-                start_time: at(row) + 20,
-                end_time: at(row) + 120,
-                task_token_raw: (row * CORES + core) as u64,
-                reg_task_id: row as u32 + 1,
-                receive_to_start_cycles: 12,
-            }).collect();
+            let core_rows: Vec<CoreRecord> = rows
+                .iter()
+                .map(|&row| CoreRecord {
+                    start_time: at(row) + 20,
+                    end_time: at(row) + 120,
+                    task_token_raw: (row * CORES + core) as u64,
+                    reg_task_id: row as u32 + 1,
+                    receive_to_start_cycles: 12,
+                })
+                .collect();
             records.push_core(core, seq as u32, &core_rows).expect("a lane");
-            let task_rows: Vec<TaskRecord> = rows.iter().map(|&row| TaskRecord {
-                dispatch_time: at(row),
-                finish_time: at(row) + 140,
-                reg_task_id: row as u32 + 1,
-                ..TaskRecord::default()
-            }).collect();
+            let task_rows: Vec<TaskRecord> = rows
+                .iter()
+                .map(|&row| TaskRecord {
+                    dispatch_time: at(row),
+                    finish_time: at(row) + 140,
+                    reg_task_id: row as u32 + 1,
+                    ..TaskRecord::default()
+                })
+                .collect();
             records.push_task(core, seq as u32, &task_rows).expect("a lane");
         }
     }
     for thread in 0..THREADS - 1 {
         let rows = 2 * TASKS / (THREADS - 1);
-        let phases: Vec<SchedPhaseRecord> = (0..rows).map(|row| SchedPhaseRecord {
-            start_time: begin + row as u64 * 60,
-            end_time: begin + row as u64 * 60 + 40,
-            loop_iter: row as u32,
-            kind: if row % 2 == 0 { SchedPhaseKind::Complete } else { SchedPhaseKind::Dispatch } as u32,
-            tasks_processed: 1 + row as u32 % 7,
-            phase_data: [1, 2],
-            ..SchedPhaseRecord::default()
-        }).collect();
+        let phases: Vec<SchedPhaseRecord> = (0..rows)
+            .map(|row| SchedPhaseRecord {
+                start_time: begin + row as u64 * 60,
+                end_time: begin + row as u64 * 60 + 40,
+                loop_iter: row as u32,
+                kind: if row % 2 == 0 { SchedPhaseKind::Complete } else { SchedPhaseKind::Dispatch } as u32,
+                tasks_processed: 1 + row as u32 % 7,
+                phase_data: [1, 2],
+                ..SchedPhaseRecord::default()
+            })
+            .collect();
         for (seq, rows) in phases.chunks(16384).enumerate() {
             records.push_sched(thread, seq as u32, rows).expect("a lane");
         }
     }
-    let submits: Vec<OrchPhaseRecord> = (0..TASKS).map(|row| OrchPhaseRecord {
-        start_time: begin + row as u64 * 25,
-        end_time: begin + row as u64 * 25 + 20,
-        task_id: row as u64,
-        submit_idx: row as u32,
-        ..OrchPhaseRecord::default()
-    }).collect();
+    let submits: Vec<OrchPhaseRecord> = (0..TASKS)
+        .map(|row| OrchPhaseRecord {
+            start_time: begin + row as u64 * 25,
+            end_time: begin + row as u64 * 25 + 20,
+            task_id: row as u64,
+            submit_idx: row as u32,
+            ..OrchPhaseRecord::default()
+        })
+        .collect();
     for (seq, rows) in submits.chunks(16384).enumerate() {
         records.push_orch(0, seq as u32, rows).expect("a lane");
     }
@@ -149,7 +161,14 @@ fn with_serde(out: impl Write, records: &SwimlaneRecords) -> serde_json::Result<
     }
     let core = (0..CORES).flat_map(|core| {
         records.core_rows(core).map(move |row| {
-            (core, row.task_token_raw, row.reg_task_id, row.start_time, row.end_time, row.receive_to_start_cycles)
+            (
+                core,
+                row.task_token_raw,
+                row.reg_task_id,
+                row.start_time,
+                row.end_time,
+                row.receive_to_start_cycles,
+            )
         })
     });
     let task = (0..CORES)
@@ -167,7 +186,9 @@ fn with_serde(out: impl Write, records: &SwimlaneRecords) -> serde_json::Result<
         metadata: Head { clock_freq_hz: 50_000_000, num_cores: CORES, core_types: vec!["aic"; CORES] },
         aicore_tasks: list(core),
         aicpu_tasks: list(task),
-        aicpu_scheduler_phases: list((0..THREADS).map(|thread| list(records.sched_rows(thread).map(Phase::from)))),
+        aicpu_scheduler_phases: list(
+            (0..THREADS).map(|thread| list(records.sched_rows(thread).map(Phase::from))),
+        ),
         aicpu_orchestrator_phases: list((0..1).map(|lane| list(orch(lane)))),
     };
     serde_json::to_writer(out, &artifact)
@@ -197,7 +218,13 @@ fn assert_same(records: &SwimlaneRecords, kinds: &[CoreKind], text: &[u8]) {
     with_serde(&mut theirs, records).expect("a vector takes everything");
     let parse = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).expect("JSON");
     let (a, b) = (parse(text), parse(&theirs));
-    for key in ["chip_swimlane_level", "aicore_tasks", "aicpu_tasks", "aicpu_scheduler_phases", "aicpu_orchestrator_phases"] {
+    for key in [
+        "chip_swimlane_level",
+        "aicore_tasks",
+        "aicpu_tasks",
+        "aicpu_scheduler_phases",
+        "aicpu_orchestrator_phases",
+    ] {
         assert!(a[key] == b[key], "{key} differs from serde_json's ({} cores)", kinds.len());
     }
 }
@@ -217,7 +244,8 @@ fn export(c: &mut Criterion) {
     let mut group = c.benchmark_group("export");
     group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(10);
     group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(4));
-    group.bench_function(BenchmarkId::new("ours", "memory"), |b| b.iter(|| ours(&records, &kinds, &mut text)));
+    group
+        .bench_function(BenchmarkId::new("ours", "memory"), |b| b.iter(|| ours(&records, &kinds, &mut text)));
     let mut theirs = Vec::with_capacity(text.len());
     group.bench_function(BenchmarkId::new("serde_json", "memory"), |b| {
         b.iter(|| {
@@ -231,11 +259,14 @@ fn export(c: &mut Criterion) {
     assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).expect("it was written"), text);
     group.bench_function(BenchmarkId::new("serde_json", "disk"), |b| {
         b.iter(|| {
-            let file = BufWriter::with_capacity(128 << 10, File::create(dir.path().join("serde")).expect("a file"));
+            let file =
+                BufWriter::with_capacity(128 << 10, File::create(dir.path().join("serde")).expect("a file"));
             with_serde(file, &records).expect("there is room");
         });
     });
-    group.bench_function(BenchmarkId::new("plain_write", "disk"), |b| b.iter(|| write_plain(dir.path(), &text)));
+    group.bench_function(BenchmarkId::new("plain_write", "disk"), |b| {
+        b.iter(|| write_plain(dir.path(), &text))
+    });
     group.finish();
 }
 

@@ -1,7 +1,7 @@
 //! Calls one recording function of dep_gen, the PMU or the scope stats many times through a C boundary, for
 //! `ci/callgrind.sh` to count its instructions.
 //!
-//! `hot_lanes FUNCTION CALLS`: only what happens inside `hot_FUNCTION` is counted (callgrind toggles at it), so the
+//! `hot_lanes FUNCTION CALLS on|off`: only what happens inside `hot_FUNCTION` is counted (callgrind toggles at it), so the
 //! host's work and the loop are not.
 
 use dfx_collector::abi::layout::{
@@ -270,19 +270,17 @@ fn pmu_host(geometry: &Geometry, registers: &Memory, ring: &Memory) -> Host {
 fn main() {
     let mut args = std::env::args().skip(1);
     let mut arg = |what: &str| {
-        args.next().unwrap_or_else(|| panic!("usage: hot_lanes FUNCTION CALLS ({what} missing)"))
+        args.next().unwrap_or_else(|| panic!("usage: hot_lanes FUNCTION CALLS on|off ({what} missing)"))
     };
     let function = arg("FUNCTION");
     let calls: u32 = arg("CALLS").parse().expect("a number of calls");
-    let (name, on) = match function.strip_suffix("_off") {
-        Some(name) => (name, false),
-        None => (&*function, true),
-    };
+    let on = arg("on or off") == "on";
+    let name = &*function;
     let (registers, ring) = (Memory::new(0x8000), Memory::new(size_of::<AicoreRing>()));
     let geometry = if name == "pmu_a2a3" { &Geometry::A2A3 } else { &Geometry::A5 };
     let host = match name {
         "dep_gen" => dep_gen_host(),
-        "scope" | "scope_site" => scope_host(),
+        "scope_begin" | "scope_end" | "scope_site" => scope_host(),
         _ if on => pmu_host(geometry, &registers, &ring),
         _ => dep_gen_host(),
     };
@@ -310,7 +308,7 @@ fn main() {
                     2,
                     &kernels,
                 ),
-                "scope" => {
+                "scope_begin" | "scope_end" => {
                     SCOPES.set_pending_site(c"src/models/attention.cpp".as_ptr().cast(), 12);
                     hot_scope_begin(1, 2, 3, task, task + 1, 4, 5, 6);
                     hot_scope_end(1, 2, 3, task, task + 1, 4, 5, 6);

@@ -3,6 +3,7 @@
 #[macro_use]
 mod say; // first: the others print with its macros
 mod check;
+mod dump;
 mod exit;
 mod run;
 mod style;
@@ -27,6 +28,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Check the integrity of a run's artifacts: complete, or what is missing
     Check(check::Args),
+    /// List, show, export, measure and compare dumped arguments
+    Dump(Box<dump::Args>),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::main(&args),
         Command::Check(args) => check::main(&args),
+        Command::Dump(args) => dump::main(&args),
     };
     exit::status(done, cli.verbose)
 }

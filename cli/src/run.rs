@@ -5,9 +5,9 @@ use crate::style;
 use anyhow::{Result, anyhow};
 use clap::builder::TypedValueParser as _;
 use dfx_host_drain::report::{RunReport, StreamKind};
-use dfx_host_drain::{Backpressure, BackendType, DfxConfig, ExecutionMode, PmuEvent, Target, Timeouts};
+use dfx_host_drain::{BackendType, Backpressure, DfxConfig, DumpBudget, DumpLevel, ExecutionMode, PmuEvent, Target, Timeouts};
 use dfx_sim::faults::{self, Fault, FaultPlan};
-use dfx_sim::run::{ClockKind, Progress, RunOutcome, RunRequest};
+use dfx_sim::run::{ClockKind, LinkRate, Progress, RunOutcome, RunRequest};
 use dfx_sim::{run, workloads};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -49,6 +49,12 @@ pub(crate) struct Args {
     /// Capture the dependency graph: deps.json
     #[arg(long, help_heading = "Switches")]
     enable_dep_gen: bool,
+    /// Dump arguments: 0 off, 1 those that are marked (--dump-tag), 2 all, 3 all with the payload of those that are marked
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", help_heading = "Switches")]
+    dump_args: Option<i64>,
+    /// Mark the workload's tensors of that name for --dump-args=1 or 3; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Switches")]
+    dump_tag: Vec<String>,
     /// Count PMU events of a type: 1, 2 (PIPE_UTILIZATION, the default), 4 (MEMORY), 5, 6, 7 or 8; 0 is off
     #[arg(long, value_name = "EVENT", num_args = 0..=1, require_equals = true, default_missing_value = "2", help_heading = "Switches")]
     enable_pmu: Option<u32>,
@@ -59,6 +65,12 @@ pub(crate) struct Args {
     /// What happens when the host cannot keep up: lane, global, block or drop
     #[arg(long, value_name = "POLICY", default_value = "lane", help_heading = "Draining")]
     backpressure: Backpressure,
+    /// How fast dumped payload may be drained: auto, unlimited, or a rate such as 42MB/s
+    #[arg(long, value_name = "RATE", default_value = "auto", help_heading = "Draining")]
+    dump_budget: DumpBudget,
+    /// Send a tensor again that has not changed since it was last dumped (--dump-args=2)
+    #[arg(long, help_heading = "Draining")]
+    no_dump_dedup: bool,
 
     /// Blocks of one AIC and two AIV cores
     #[arg(long, value_name = "N", default_value_t = run::DEFAULT_BLOCKDIM, help_heading = "Board")]
@@ -88,6 +100,9 @@ pub(crate) struct Args {
     /// Make kernels last their declared time (or not), whatever the workload is meant to do
     #[arg(long, value_name = "BOOL", help_heading = "Simulator")]
     pace: Option<bool>,
+    /// The link's rate from device to host: auto (2GB/s in virtual time), unlimited, or a rate such as 42MB/s
+    #[arg(long, value_name = "RATE", default_value = "auto", help_heading = "Simulator")]
+    link_rate: LinkRate,
     /// Make something go wrong: FAULT[:ARG], repeatable (see below)
     #[arg(long, value_name = "FAULT", help_heading = "Simulator")]
     inject: Vec<Fault>,
@@ -117,7 +132,10 @@ impl Args {
     fn pmu(&self) -> Option<PmuEvent> {
         let (event, replaced) = DfxConfig::pmu_event(self.enable_pmu.unwrap_or(0));
         if replaced {
-            eprintln!("warning: --enable-pmu={} is no event type; counting PIPE_UTILIZATION (2)", self.enable_pmu.unwrap_or(0));
+            eprintln!(
+                "warning: --enable-pmu={} is no event type; counting PIPE_UTILIZATION (2)",
+                self.enable_pmu.unwrap_or(0)
+            );
         }
         event
     }
@@ -134,6 +152,9 @@ impl Args {
             dep_gen: self.enable_dep_gen,
             pmu: self.pmu(),
             scope_stats: self.enable_scope_stats,
+            dump_args: DfxConfig::dump_level(self.dump_args.unwrap_or(0))?,
+            dump_budget: self.dump_budget,
+            dump_dedup: !self.no_dump_dedup,
             backpressure: self.backpressure,
             timeouts: Timeouts {
                 op_execute: self.op_timeout,
@@ -151,6 +172,8 @@ impl Args {
             aicpu_threads: self.aicpu_threads,
             pace: self.pace,
             clock: self.clock,
+            link: self.link_rate,
+            dump_tags: self.dump_tag.clone(),
             faults: FaultPlan(self.inject.clone()),
             ..RunRequest::new(&self.workload, work_dir)
         })
@@ -160,19 +183,29 @@ impl Args {
 /// Runs the workload and prints what came of it.
 pub(crate) fn main(args: &Args) -> Result<Done> {
     if args.platform.is_some() {
-        eprintln!("note: --platform is the old spelling of --backend-type and --execution-mode (DeprecationWarning)");
+        eprintln!(
+            "note: --platform is the old spelling of --backend-type and --execution-mode (DeprecationWarning)"
+        );
     }
     if args.enable_l2_swimlane {
-        eprintln!("note: --enable-l2-swimlane is the old spelling of --enable-chip-swimlane (DeprecationWarning)");
+        eprintln!(
+            "note: --enable-l2-swimlane is the old spelling of --enable-chip-swimlane (DeprecationWarning)"
+        );
     }
     let mut request = args.request()?;
     if args.rounds > 1 && request.config.any() {
-        eprintln!("note: with --rounds {} diagnostics are off: they would disturb what rounds measure", args.rounds);
+        eprintln!(
+            "note: with --rounds {} diagnostics are off: they would disturb what rounds measure",
+            args.rounds
+        );
         request.config = request.config.without_switches();
     }
     let mut done = Done::Complete;
     for round in 0..args.rounds {
         let outcome = once(&request)?;
+        if round == 0 {
+            warn_of_marks(&request.config, &request.dump_tags, &outcome);
+        }
         if args.rounds > 1 {
             println!("round {}: {:.3} ms", round + 1, outcome.report.op_wall_ns as f64 / 1e6);
         } else {
@@ -232,7 +265,10 @@ fn summary(request: &RunRequest, outcome: &RunOutcome) {
         grouped(outcome.launch.core_rows),
         report.op_wall_ns as f64 / 1e6
     );
-    if outcome.checked && outcome.wrong_results.is_none() && report.passes.iter().all(|pass| pass.exit == Some(0)) {
+    if outcome.checked
+        && outcome.wrong_results.is_none()
+        && report.passes.iter().all(|pass| pass.exit == Some(0))
+    {
         eprintln!("results: {}", style::good("as they should be"));
     }
     let Some(dir) = &outcome.dir else {
@@ -240,6 +276,7 @@ fn summary(request: &RunRequest, outcome: &RunOutcome) {
         return;
     };
     streams(report);
+    dumped(report);
     for artifact in &report.artifacts {
         eprintln!("wrote {} ({} bytes)", dir.join(&artifact.path).display(), grouped(artifact.bytes));
     }
@@ -258,12 +295,47 @@ fn summary(request: &RunRequest, outcome: &RunOutcome) {
     for (name, count) in &report.anomalies {
         eprintln!("odd: {count} x {name}");
     }
+    if report.dump.is_some() {
+        eprintln!("to look at it: dfx dump {}", style::shell_word(&dir.display().to_string()));
+    }
     eprintln!("to check it:  dfx check {}", style::shell_word(&request.work_dir.display().to_string()));
+}
+
+/// What became of the dumped payload.
+fn dumped(report: &RunReport) {
+    let Some(dump) = &report.dump else { return };
+    let mega = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let ceiling = dump.budget_bytes_per_s.map_or("no ceiling".into(), |rate| format!("ceiling {}/s", mega(rate)));
+    println!(
+        "dumped payload: {} produced, {} written, {} shed, {} deduplicated; drained at {}/s ({ceiling})",
+        mega(dump.payload_bytes_produced),
+        mega(dump.payload_bytes_written),
+        mega(dump.payload_bytes_shed),
+        mega(dump.payload_bytes_deduplicated),
+        mega(dump.drain_rate_bytes_per_s),
+    );
+}
+
+/// Says what a request for a dump does not do.
+fn warn_of_marks(config: &DfxConfig, tags: &[String], outcome: &RunOutcome) {
+    for name in &outcome.unmatched_marks {
+        eprintln!(
+            "warning: the mark `{name}` matched no dumped argument: no task is given a value of that name (a rebound or \
+             transformed value is another one; mark that)"
+        );
+    }
+    match config.dump_args {
+        DumpLevel::Off if !tags.is_empty() => eprintln!("note: --dump-tag does nothing without --dump-args"),
+        DumpLevel::Full if !tags.is_empty() => {
+            eprintln!("note: --dump-tag does nothing at --dump-args=2, which dumps everything");
+        }
+        _ => {}
+    }
 }
 
 /// One line per kind of stream.
 fn streams(report: &RunReport) {
-    let kinds: [(StreamKind, &str); 7] = [
+    let kinds: [(StreamKind, &str); 8] = [
         (StreamKind::AicoreTask, "AICore tasks"),
         (StreamKind::AicpuTask, "AICPU tasks"),
         (StreamKind::SchedPhase, "scheduler phases"),
@@ -271,6 +343,7 @@ fn streams(report: &RunReport) {
         (StreamKind::Submit, "captured submits"),
         (StreamKind::PmuRow, "PMU rows"),
         (StreamKind::ScopeSample, "scope samples"),
+        (StreamKind::Arg, "dumped arguments"),
     ];
     println!(
         "{:<22} {:>10} {:>10} {:>8} {:>8} {:>8} {:>7} {:>12}",

@@ -15,7 +15,8 @@ fn run(place: &Place, platform: &str, injected: &[&str]) -> Said {
         "a2a3sim" => ("Ascend910B", "--enable-chip-swimlane"),
         _ => ("Ascend950", "--enable-chip-swimlane"),
     };
-    let mut args = vec!["run", "flood:6000", level, "--clock", "virtual", "--work-dir", "w", "--backend-type", backend];
+    let mut args =
+        vec!["run", "flood:6000", level, "--clock", "virtual", "--work-dir", "w", "--backend-type", backend];
     args.extend(["--execution-mode", "SIM", "--scheduler-timeout", "300ms", "--op-timeout", "2s"]);
     injected.iter().for_each(|fault| args.extend(["--inject", fault]));
     place.dfx(&args)
@@ -47,10 +48,25 @@ const CASES: &[Case] = &[
     ("host-stall:50", [0, 0], BOTH, &["complete: nothing dropped"]),
     ("dry-lane:2", [0, 0], BOTH, &["complete: nothing dropped", "transport_retries"]),
     ("consumer-dead", [3, 3], BOTH, &["host_thread_panicked", "\"service\" panicked", "report it"]),
-    ("aicpu-dies:5000", [3, 3], BOTH, &["device_error", "declared a hang", "the thread that had them is dead"]),
+    (
+        "aicpu-dies:5000",
+        [3, 3],
+        BOTH,
+        &["device_error", "declared a hang", "the thread that had them is dead"],
+    ),
     ("core-hang:5000", [3, 3], BOTH, &["device_error", "declared a hang", "core ", "Running"]),
-    ("enospc:chip_swimlane_records.json", [1, 1], REPORT, &[RECORDS, "no storage space", "free space on that file system"]),
-    ("enospc:run.json", [1, 1], &[RECORDS], &["run.json", "no storage space", "free space on that file system"]),
+    (
+        "enospc:chip_swimlane_records.json",
+        [1, 1],
+        REPORT,
+        &[RECORDS, "no storage space", "free space on that file system"],
+    ),
+    (
+        "enospc:run.json",
+        [1, 1],
+        &[RECORDS],
+        &["run.json", "no storage space", "free space on that file system"],
+    ),
     ("dup-ready", [0, 0], BOTH, &["complete: nothing dropped", "duplicate_ready_entries"]),
     ("reorder-ready", [0, 0], BOTH, &["complete: nothing dropped"]),
     ("corrupt-count", [3, 3], BOTH, &["corrupt", "of core ", "something else writes to the shared memory"]),
@@ -65,7 +81,10 @@ const CASES: &[Case] = &[
 fn every_fault_has_its_exit_status_its_files_and_its_words() {
     for (spelling, _) in faults::ALL.iter().filter(|(spelling, _)| *spelling != "kill:MS") {
         let name = spelling.split(':').next().expect("a name");
-        assert!(CASES.iter().any(|case| case.0.split(':').next() == Some(name)), "{name} is not among the cases");
+        assert!(
+            CASES.iter().any(|case| case.0.split(':').next() == Some(name)),
+            "{name} is not among the cases"
+        );
     }
     for (platform, which) in [("a2a3sim", 0), ("a5sim", 1)] {
         for &(fault, statuses, files, words) in CASES {
@@ -110,7 +129,9 @@ fn every_fault_has_its_exit_status_its_files_and_its_words() {
 /// The first reason that is printed is the cause, not one of forty consequences.
 #[test]
 fn the_first_reason_printed_is_the_cause() {
-    for (fault, code) in [("corrupt-index", "corrupt"), ("core-hang:5000", "device_error"), ("consumer-dead", "host_thread")] {
+    for (fault, code) in
+        [("corrupt-index", "corrupt"), ("core-hang:5000", "device_error"), ("consumer-dead", "host_thread")]
+    {
         let place = Place::new();
         let said = run(&place, "a2a3sim", &[fault]);
         let mut lines = said.err.lines().skip_while(|line| !line.starts_with("INCOMPLETE"));

@@ -17,7 +17,8 @@ const NAMES: [&str; 2] = ["chip_swimlane_records.json", "run.json"];
 
 fn args(place: &Place, platform: usize, more: &[&str]) -> std::process::Command {
     let backend = ["Ascend910B", "Ascend950"][platform];
-    let mut args = vec!["run", WORKLOAD, "--enable-chip-swimlane", "--work-dir", "w", "--execution-mode", "SIM"];
+    let mut args =
+        vec!["run", WORKLOAD, "--enable-chip-swimlane", "--work-dir", "w", "--execution-mode", "SIM"];
     args.extend(["--backend-type", backend]);
     args.extend(more);
     let mut command = place.command(&args);
@@ -51,7 +52,12 @@ fn assert_honest(what: &str, place: &Place, status: Option<i32>) -> bool {
         let check = check_dir(&dir).expect("the directory can be checked");
         // Without a run.json only what lies there can be judged, and the verdict says so.
         let alone = !has_report && check.complete && check.verdict().contains("no run.json");
-        assert!(check.complete == complete || alone, "{what}: {names:?} {}\n{:#?}", check.verdict(), check.findings);
+        assert!(
+            check.complete == complete || alone,
+            "{what}: {names:?} {}\n{:#?}",
+            check.verdict(),
+            check.findings
+        );
     }
     match status {
         // It ended before the kill: then it ended well.
@@ -69,7 +75,8 @@ fn number(name: &str, default: u64) -> u64 {
 /// Issue 3, point 4.
 #[test]
 fn a_run_killed_at_any_moment_leaves_whole_files_and_no_false_account() {
-    let (kills, mut state) = (number("DFX_KILLS", 40), number("DFX_KILL_SEED", 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let (kills, mut state) =
+        (number("DFX_KILLS", 40), number("DFX_KILL_SEED", 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut random = move |below: u64| {
         state ^= state << 13;
         state ^= state >> 7;
@@ -131,7 +138,8 @@ fn the_injected_kill_is_a_sigkill_on_both_clocks() {
     use std::os::unix::process::ExitStatusExt;
     for clock in ["threads", "virtual"] {
         let place = Place::new();
-        let status = args(&place, 0, &["--clock", clock, "--inject", "kill:1"]).status().expect("the binary starts");
+        let status =
+            args(&place, 0, &["--clock", clock, "--inject", "kill:1"]).status().expect("the binary starts");
         assert_eq!(status.signal(), Some(9), "{clock}: {status:?}");
         assert_honest(clock, &place, None);
     }

@@ -17,7 +17,7 @@ fn check(tensors: &[Tensor], shape: Shape) {
     let mut host = Host::new(shape);
     let dump = host.launch(ScriptClock::new(0, TICKS_PER_MS / 10));
     for (at, tensor) in tensors.iter().enumerate() {
-        let info = Info { task_id: at as u64, ..tensor.info };
+        let info = Info { task_id: at as u64, ..tensor.info() };
         assert!(record(&dump, 0, &info));
         if at % 16 == 15 {
             flush(&dump, 0);
@@ -32,7 +32,10 @@ fn check(tensors: &[Tensor], shape: Shape) {
         let (record, info) = (&saved.record, &tensor.info);
         assert!(saved.bytes == tensor.oracle(), "{info:?}");
         assert_eq!((record.truncated, record.flags), (0, 0));
-        assert_eq!((record.dtype, record.ndims, record.start_offset), (info.dtype, info.ndims, info.start_offset));
+        assert_eq!(
+            (record.dtype, record.ndims, record.start_offset),
+            (info.dtype, info.ndims, info.start_offset)
+        );
         let n = info.ndims as usize;
         assert_eq!((&record.shapes[..n], &record.strides[..n]), (&info.shapes[..n], &info.strides[..n]));
     }
@@ -99,7 +102,7 @@ fn a_type_that_does_not_exist_has_no_bytes() {
     let mut host = Host::new(Shape::SMALL);
     let dump = host.launch(ScriptClock::new(0, 1));
     let tensor = Tensor::dense(&mut SmallRng::seed_from_u64(1), DataType::Int8, &[4]);
-    assert!(record(&dump, 0, &Info { dtype: 99, ..tensor.info }));
+    assert!(record(&dump, 0, &Info { dtype: 99, ..tensor.info() }));
     flush(&dump, 0);
     host.finish(false);
     let record = host.saved[0].record;
@@ -109,12 +112,13 @@ fn a_type_that_does_not_exist_has_no_bytes() {
 #[test]
 fn the_bits_of_every_nan_survive() {
     let tensor = Tensor::dense(&mut SmallRng::seed_from_u64(1), DataType::Float32, &[4, 2]);
-    let bits = [0x7FC0_0000u32, 0x7F80_0001, 0xFFFF_FFFF, 0xFF80_1234, 0x8000_0000, 1, 0x7FBF_FFFF, 0x7F80_0000];
+    let bits =
+        [0x7FC0_0000u32, 0x7F80_0001, 0xFFFF_FFFF, 0xFF80_1234, 0x8000_0000, 1, 0x7FBF_FFFF, 0x7F80_0000];
     let shift = (tensor.info.buffer_addr - tensor.memory.addr(0).0) as usize;
     for (at, byte) in bits.iter().flat_map(|bits| bits.to_le_bytes()).enumerate() {
         tensor.poke(shift + at, byte);
     }
-    let transposed = Info { shapes: [2, 4, 0, 0, 0], strides: [1, 2, 0, 0, 0], ..tensor.info };
+    let transposed = Info { shapes: [2, 4, 0, 0, 0], strides: [1, 2, 0, 0, 0], ..tensor.info() };
     let mut host = Host::new(Shape::SMALL);
     let dump = host.launch(ScriptClock::new(0, 1));
     assert!(record(&dump, 0, &tensor.info) && record(&dump, 0, &transposed));
@@ -198,7 +202,8 @@ fn what_is_exactly_as_large_as_the_arena_is_whole() {
     let mut random = SmallRng::seed_from_u64(9);
     let mut host = Host::new(Shape { arena: 4096, ..Shape::SMALL });
     let dump = host.launch(ScriptClock::new(0, 1));
-    let tensors = [[1u32], [4096], [5], [4096], [4096]].map(|n| Tensor::dense(&mut random, DataType::Uint8, &n));
+    let tensors =
+        [[1u32], [4096], [5], [4096], [4096]].map(|n| Tensor::dense(&mut random, DataType::Uint8, &n));
     for tensor in &tensors {
         assert!(record(&dump, 0, &tensor.info));
         flush(&dump, 0);

@@ -5,7 +5,10 @@
 //! no file under the final name; a drop removes the temporary one too, and after a kill [`prepare_output_dir`] of the
 //! next run does. The rename is atomic against a crash of the process, not against a power failure: nothing is fsynced.
 
+mod direct;
 mod hash;
+
+pub use direct::DirectFile;
 
 use hash::BlockHasher;
 use std::fmt;
@@ -242,7 +245,7 @@ fn create_temp(dir: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     loop {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let temp = dir.join(format!(".{name}.tmp-{}-{n}", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&temp) {
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&temp) {
             Ok(file) => return Ok((temp, file)),
             // Left over by a killed process that had this one's id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

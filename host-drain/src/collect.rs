@@ -2,10 +2,12 @@
 
 use crate::lanes::LaneId;
 use crate::deps::SubmitStore;
+use crate::dump::Dump;
 use crate::export::pmu::PmuRow;
 use crate::records::{Lanes, SwimlaneRecords};
 use dfx_collector::abi::Platform;
 use crate::report::StreamKind;
+use dfx_collector::abi::args_dump;
 use dfx_collector::abi::dep_gen::SubmitRecord;
 use dfx_collector::abi::pmu::{RecordA2a3, RecordA5};
 use dfx_collector::abi::scope_stats;
@@ -32,6 +34,8 @@ pub enum Rows {
     PmuA5(Vec<RecordA5>),
     /// Scope samples.
     Scope(Vec<scope_stats::Record>),
+    /// Dumped arguments.
+    Arg(Vec<args_dump::Record>),
 }
 
 fn filled<R: Clone + FromZeros + IntoBytes + FromBytes, E>(
@@ -59,7 +63,8 @@ impl Rows {
             StreamKind::OrchPhase => Rows::Orch(filled(rows, fill)?),
             StreamKind::Submit => Rows::Submit(filled(rows, fill)?),
             StreamKind::ScopeSample => Rows::Scope(filled(rows, fill)?),
-            StreamKind::PmuRow | StreamKind::Arg => match platform {
+            StreamKind::Arg => Rows::Arg(filled(rows, fill)?),
+            StreamKind::PmuRow => match platform {
                 Platform::A2a3 => Rows::PmuA2a3(filled(rows, fill)?),
                 Platform::A5 => Rows::PmuA5(filled(rows, fill)?),
             },
@@ -77,6 +82,7 @@ impl Rows {
             Rows::PmuA2a3(rows) => rows.len(),
             Rows::PmuA5(rows) => rows.len(),
             Rows::Scope(rows) => rows.len(),
+            Rows::Arg(rows) => rows.len(),
         }
     }
 
@@ -91,6 +97,7 @@ impl Rows {
             Rows::PmuA2a3(rows) => size_of_val(&rows[..]),
             Rows::PmuA5(rows) => size_of_val(&rows[..]),
             Rows::Scope(rows) => size_of_val(&rows[..]),
+            Rows::Arg(rows) => size_of_val(&rows[..]),
         }
     }
 
@@ -125,6 +132,8 @@ pub struct Taken {
     pub collected: u64,
     /// Of these: from buffers that were never published.
     pub recovered: u64,
+    /// Of these: with something that cannot be.
+    pub corrupt: u64,
 }
 
 /// Odd records by kind. They are kept: drawn where they can be, and counted here.
@@ -137,6 +146,7 @@ pub struct Collector {
     pmu: Lanes<PmuRow>,
     scopes: Lanes<scope_stats::Record>,
     submits: SubmitStore,
+    dump: Option<Dump>,
     /// By lane: the index of its core or thread.
     index: Vec<u32>,
     taken: Vec<Taken>,
@@ -158,8 +168,19 @@ impl Collector {
             pmu: Lanes::new(cores as usize),
             scopes: Lanes::new(1),
             submits: SubmitStore::default(),
+            dump: None,
             index,
             taken, anomalies: Anomalies::new() }
+    }
+
+    /// The same, with a place for dumped arguments.
+    pub(crate) fn with_dump(self, dump: Option<Dump>) -> Self {
+        Collector { dump, ..self }
+    }
+
+    /// The dump, if arguments are dumped.
+    pub(crate) fn dump(&mut self) -> Option<&mut Dump> {
+        self.dump.as_mut()
     }
 
     /// What was kept so far.
@@ -242,6 +263,12 @@ impl Collector {
                 let count = rows.len();
                 self.scopes.insert(index, seq, rows.into_boxed_slice());
                 Ok(count)
+            }
+            Rows::Arg(rows) => {
+                let took = self.dump.as_mut().map(|dump| dump.take(index, seq, &rows)).unwrap_or_default();
+                self.odd("arg_of_unknown_dtype", took.unknown_dtype);
+                self.taken[lane].corrupt += took.corrupt as u64;
+                Ok(took.kept)
             }
             // Overflow slots are no submits of their own.
             Rows::Submit(rows) => Ok(self.submits.push_buffer(seq, &rows) as usize),

@@ -1,5 +1,7 @@
 //! What a session is asked to do, validated before any device work.
 
+use crate::dump::{self, DumpBudget};
+use dfx_collector::abi::args_dump::{self, Level as DumpLevel};
 use dfx_collector::abi::pmu::{self, EventType};
 use dfx_collector::abi::swimlane::{self, Level};
 use dfx_collector::abi::{dep_gen, scope_stats};
@@ -64,6 +66,9 @@ pub enum TransportKind {
     Copy,
 }
 
+/// The smallest arena that is worth having, in bytes.
+const MIN_ARENA_BYTES: u64 = 4096;
+
 /// How many buffers the host makes for each lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolSizes {
@@ -81,6 +86,8 @@ pub struct PoolSizes {
     pub pmu: u32,
     /// For scope statistics: samples.
     pub scope_stats: u32,
+    /// Per AICPU thread: dumped arguments.
+    pub dump: u32,
 }
 
 impl Default for PoolSizes {
@@ -93,6 +100,7 @@ impl Default for PoolSizes {
             dep_gen: dep_gen::BUFFERS as u32,
             pmu: pmu::BUFFERS as u32,
             scope_stats: scope_stats::BUFFERS as u32,
+            dump: args_dump::BUFFERS as u32,
         }
     }
 }
@@ -108,6 +116,7 @@ impl PoolSizes {
             dep_gen: buffers,
             pmu: buffers,
             scope_stats: buffers,
+            dump: buffers,
         }
     }
 }
@@ -135,7 +144,7 @@ impl Default for Timeouts {
 }
 
 /// The switches of one run and how its host half works.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DfxConfig {
     /// The chip swimlane's level.
     pub chip_swimlane: Level,
@@ -145,12 +154,39 @@ pub struct DfxConfig {
     pub pmu: Option<EventType>,
     /// Whether scopes are sampled.
     pub scope_stats: bool,
+    /// How much the args dump records.
+    pub dump_args: DumpLevel,
+    /// The rate that the drain of dumped payload keeps to.
+    pub dump_budget: DumpBudget,
+    /// Whether a tensor that has not changed since it was last dumped is sent only once (at level 2).
+    pub dump_dedup: bool,
+    /// A thread's arena for dumped payload, in bytes.
+    pub dump_arena_bytes: u64,
     /// What happens when the host cannot keep up.
     pub backpressure: Backpressure,
     /// Buffers per lane.
     pub pools: PoolSizes,
     /// What no wait may outlast.
     pub timeouts: Timeouts,
+}
+
+impl Default for DfxConfig {
+    /// Every switch off; pools, arenas and timeouts as the platform has them.
+    fn default() -> Self {
+        DfxConfig {
+            chip_swimlane: Level::Disabled,
+            dep_gen: false,
+            pmu: None,
+            scope_stats: false,
+            dump_args: DumpLevel::Off,
+            dump_budget: DumpBudget::Auto,
+            dump_dedup: true,
+            dump_arena_bytes: args_dump::ARENA_BYTES,
+            backpressure: Backpressure::default(),
+            pools: PoolSizes::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
 }
 
 impl DfxConfig {
@@ -164,12 +200,22 @@ impl DfxConfig {
         })
     }
 
+    /// The args dump's level from its number.
+    ///
+    /// # Errors
+    /// When it is none of 0..=3.
+    pub fn dump_level(level: i64) -> Result<DumpLevel, ConfigError> {
+        u32::try_from(level).ok().and_then(DumpLevel::from_raw).ok_or_else(|| {
+            ConfigError::new("enable_dump_args", level, "a level from 0 (off) to 3 (everything, payload of what is marked)")
+        })
+    }
+
     /// Checks that every lane that is on can rotate with the buffers it gets.
     ///
     /// # Errors
     /// When one cannot: it would wait for a buffer that never comes and drop what follows.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let PoolSizes { task, core, sched, orch, dep_gen, pmu, scope_stats } = self.pools;
+        let PoolSizes { task, core, sched, orch, dep_gen, pmu, scope_stats, dump: args } = self.pools;
         let level = self.chip_swimlane;
         for (field, buffers, least, on) in [
             // A core's full buffer is published only when its successor is active.
@@ -180,23 +226,43 @@ impl DfxConfig {
             ("pools.dep_gen", dep_gen, 1, self.dep_gen),
             ("pools.pmu", pmu, 1, self.pmu.is_some()),
             ("pools.scope_stats", scope_stats, 1, self.scope_stats),
+            ("pools.dump", args, 1, self.dumps()),
         ] {
             if on && buffers < least {
                 return Err(ConfigError::new(field, buffers, format!("at least {least} for each lane")));
             }
         }
+        let arena = self.dump_arena_bytes;
+        if self.dumps() && (arena < MIN_ARENA_BYTES || !arena.is_multiple_of(64)) {
+            return Err(ConfigError::new("dump_arena_bytes", arena, format!("a multiple of 64, at least {MIN_ARENA_BYTES}")));
+        }
+        if self.dumps() && self.dump_budget == DumpBudget::Rate(0) {
+            return Err(ConfigError::new("dump_budget", self.dump_budget, dump::budget::ACCEPTED));
+        }
         Ok(())
+    }
+
+    /// Whether arguments are dumped.
+    pub fn dumps(&self) -> bool {
+        self.dump_args != DumpLevel::Off
     }
 
     /// The same with every switch off.
     #[must_use]
     pub fn without_switches(self) -> Self {
-        DfxConfig { chip_swimlane: Level::Disabled, dep_gen: false, pmu: None, scope_stats: false, ..self }
+        DfxConfig {
+            chip_swimlane: Level::Disabled,
+            dep_gen: false,
+            pmu: None,
+            scope_stats: false,
+            dump_args: DumpLevel::Off,
+            ..self
+        }
     }
 
     /// Whether any switch is on.
     pub fn any(&self) -> bool {
-        self.chip_swimlane != Level::Disabled || self.dep_gen || self.pmu.is_some() || self.scope_stats
+        self.chip_swimlane != Level::Disabled || self.dep_gen || self.pmu.is_some() || self.scope_stats || self.dumps()
     }
 
     /// The PMU event type from its number, and whether it had to be replaced: an unknown one that is not 0 becomes

@@ -20,6 +20,7 @@ pub mod collect;
 pub mod config;
 pub mod deps;
 pub mod drain;
+pub mod dump;
 pub mod export;
 pub mod features;
 pub mod gate;
@@ -39,6 +40,9 @@ pub mod workers;
 
 pub use dfx_collector::abi::pmu::EventType as PmuEvent;
 
+pub use dfx_collector::abi::args_dump::Level as DumpLevel;
+
 pub use config::{Backpressure, Board, ConfigError, DfxConfig, PoolSizes, Timeouts, TransportKind};
+pub use dump::DumpBudget;
 pub use target::{BackendType, ExecutionMode, Target};
 pub use session::{DeviceEnd, Drive, ExportError, Session, SessionError, SessionSpec, Stepper};

@@ -2,10 +2,10 @@
 
 use crate::collect::{Collector, Delivery};
 use crate::config::{Board, DfxConfig};
+use crate::deps::DeviceCount;
 use crate::features;
 use crate::lanes::LaneId;
-use crate::deps::DeviceCount;
-use crate::report::{Feature, Half, Reason, StreamKind, StreamReport};
+use crate::report::{DumpReport, Feature, Half, Reason, StreamKind, StreamReport};
 use crate::service::Service;
 use crate::transport::TransportError;
 use dfx_collector::abi::peer::Peer;
@@ -31,6 +31,8 @@ pub struct Closed {
     pub graph: Graph,
     /// What the device counted of it.
     pub captured: DeviceCount,
+    /// The dumped payload, if arguments were dumped.
+    pub dump: Option<DumpReport>,
 }
 
 /// What became of the captured graph.
@@ -110,9 +112,16 @@ pub fn close(
         account.stalls = u64::from(totals.stalls);
         account.stall_ticks = totals.stall_ticks;
         account.max_stall_ticks = totals.max_stall_ticks;
-        account.close(u64::from(totals.total), u64::from(totals.dropped), abnormal);
+        account.corrupt += taken.corrupt;
+        if ours || lane.kind != StreamKind::Arg {
+            account.close(u64::from(totals.total), u64::from(totals.dropped), abnormal);
+        } else {
+            // The pinned ABI keeps no total of dumped arguments.
+            account.dropped = u64::from(totals.dropped);
+        }
         let report = account.report(lane.feature, lane.kind, lane.index, board.geometry().clock_hz);
-        let nothing = StreamReport { produced: Some(0), ..StreamReport::new(lane.feature, lane.kind, lane.index) };
+        let nothing =
+            StreamReport { produced: Some(0), ..StreamReport::new(lane.feature, lane.kind, lane.index) };
         if report != nothing {
             closed.streams.push(report);
         }
@@ -140,6 +149,33 @@ pub fn close(
     if let Some(region) = service.region(Feature::DepGen) {
         let overflow = features::dep_gen::overflow_total(&*transport, region, board);
         judge_graph(service, collector, overflow, &mut closed);
+        let truncated = features::dep_gen::truncated_total(&*transport, region, board).unwrap_or(0);
+        if ours && truncated > 0 {
+            closed.graph = Graph::Refused;
+            closed.reasons.push(Reason {
+                code: "graph_truncated".into(),
+                feature: Some(Feature::DepGen),
+                lane: Some(0),
+                count: u64::from(truncated),
+                message: format!(
+                    "no deps.json is written: {truncated} submits had more tensor arguments or explicit dependencies than a \
+                     record or a buffer holds; name fewer per submit, for example through a task in between"
+                ),
+            });
+        }
+    }
+    if let Some(region) = service.region(Feature::DumpArgs) {
+        features::args_dump::close(&*transport, region, config, board, &mut closed);
+        let counted = (0..board.aicpu_threads).map(|thread| {
+            features::args_dump::counted(&*transport, region, board, thread).ok().filter(|_| ours)
+        });
+        let counted: Vec<_> = counted.collect();
+        if let Some(dump) = collector.dump() {
+            dump.finish();
+            let outcome = dump.outcome(&counted, abnormal);
+            closed.dump = Some(outcome.report);
+            closed.reasons.extend(outcome.reasons);
+        }
     }
     closed
 }
@@ -151,10 +187,11 @@ fn judge_graph(
     overflow: Result<u32, TransportError>,
     closed: &mut Closed,
 ) {
-    let account = service.table.lanes.iter().find(|lane| lane.kind == StreamKind::Submit).map(|lane| &lane.account);
-    let (produced, dropped) = account.map_or((0, 0), |account| (account.produced.unwrap_or(0), account.dropped));
-    closed.captured =
-        DeviceCount { submits: produced, overflow: overflow.map_or(0, u64::from), dropped };
+    let account =
+        service.table.lanes.iter().find(|lane| lane.kind == StreamKind::Submit).map(|lane| &lane.account);
+    let (produced, dropped) =
+        account.map_or((0, 0), |account| (account.produced.unwrap_or(0), account.dropped));
+    closed.captured = DeviceCount { submits: produced, overflow: overflow.map_or(0, u64::from), dropped };
     closed.graph = Graph::Whole;
     if let Err(refusal) = collector.submits().finish(closed.captured) {
         closed.graph = Graph::Refused;

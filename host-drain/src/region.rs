@@ -33,6 +33,8 @@ pub struct RegionPlan {
     pub lanes: Vec<LanePlan>,
     /// Zeroed memory beside the region, in bytes a piece.
     pub side: Vec<u64>,
+    /// Memory beside the region whose content does not matter, in bytes a piece: it is not touched.
+    pub arenas: Vec<u64>,
     /// What a ready entry's kind and index mean.
     pub streams: Streams,
 }
@@ -88,6 +90,8 @@ pub struct Region {
     pub queue: QueueLayout,
     /// Memory beside the region.
     pub side: Vec<DeviceAddr>,
+    /// Memory that nobody has touched.
+    pub arenas: Vec<DeviceAddr>,
     /// What a ready entry's kind and index mean.
     pub streams: Streams,
 }
@@ -126,6 +130,7 @@ pub fn make(
     for plan in &plans {
         pieces.push(plan.bytes as u64);
         pieces.extend(&plan.side);
+        pieces.extend(&plan.arenas);
         for lane in &plan.lanes {
             pieces.extend(std::iter::repeat_n(lane.buffer.bytes as u64, lane.buffers as usize));
         }
@@ -148,6 +153,7 @@ fn make_one(
         side.push(place());
         transport.zero(side[side.len() - 1], bytes)?;
     }
+    let arenas = plan.arenas.iter().map(|_| place()).collect();
     for &(offset, value) in &plan.words {
         transport.store_u32(base.offset(offset as u64), value)?;
     }
@@ -176,5 +182,5 @@ fn make_one(
         });
         table.offer(transport, id)?;
     }
-    Ok(Region { feature: plan.feature, base, queue: plan.queue, side, streams: plan.streams })
+    Ok(Region { feature: plan.feature, base, queue: plan.queue, side, arenas, streams: plan.streams })
 }

@@ -15,27 +15,33 @@ use crate::deps::{self, Variant};
 use crate::export;
 use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
 use crate::features;
+use crate::dump::{Dump, Flow, NowNs, Setup, manifest};
+use crate::features::args_dump::DumpRegion;
 use crate::features::pmu::PmuRegion;
 use crate::lanes::LaneTable;
 use crate::memory::DeviceMemory;
 use crate::reconcile::{Closed, Graph, close};
 use crate::features::swimlane::SwimlaneRegion;
 use crate::region::{self, Region};
-use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamKind, StreamReport};
+use crate::report::{ArtifactEntry, DumpReport, Feature, Half, Levels, Reason, StreamKind, StreamReport};
 use crate::service::Service;
 use crate::testpoint::Points;
 use crate::transport::{Copy, Svm, Transport, TransportError};
 use crate::workers::{Step, Workers};
 use crossbeam_queue::SegQueue;
 use dfx_collector::abi::DeviceAddr;
+use dfx_collector::abi::layout::ArgsDumpLayout;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that may be delivered and not yet kept before the drain waits.
 const WAITING_BYTES: u64 = 64 << 20;
+
+/// Steps without progress after which a backlog of dumped payload is no longer paced: a second, if time passes at all.
+const LINGER_STEPS: u32 = 5_000;
 
 /// What a session is made for.
 pub struct SessionSpec {
@@ -123,6 +129,10 @@ struct Engine {
     points: Points,
     /// Whether a caller's step panicked.
     dead: AtomicBool,
+    /// How dumped payload fares.
+    flow: Arc<Flow>,
+    /// Whether the dump's budget no longer matters.
+    lifted: AtomicBool,
 }
 
 /// Locks; a worker that panicked while it held the lock left data that is still the best there is.
@@ -144,6 +154,18 @@ impl Engine {
         })
     }
 
+    /// Writes the backlog of dumped payload at the pace of its budget, or lifts the budget.
+    fn linger(&self, drive: Drive) {
+        let mut stuck = 0;
+        while drive == Drive::Threads && self.flow.backlog() > 0 && stuck < LINGER_STEPS {
+            let before = self.flow.drained();
+            self.step_collect();
+            stuck = if self.flow.drained() > before { 0 } else { stuck + 1 };
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        self.lifted.store(true, Ordering::Relaxed);
+    }
+
     fn step_collect(&self) -> u32 {
         self.points.hit("collect.step");
         let mut taken = 0;
@@ -157,7 +179,8 @@ impl Engine {
             taken += 1;
         }
         self.kept.fetch_add(u64::from(taken), Ordering::Relaxed);
-        taken
+        let kept = !self.lifted.load(Ordering::Relaxed);
+        taken + collector.dump().map_or(0, |dump| dump.step(kept))
     }
 }
 
@@ -188,6 +211,12 @@ impl Stepper {
     pub fn progress(&self) -> u64 {
         self.0.as_ref().map_or(0, |engine| engine.kept.load(Ordering::Relaxed))
     }
+
+    /// How dumped payload fares. Whoever steps in virtual time goes on until the backlog is 0, for the budget to hold to
+    /// the end.
+    pub fn flow(&self) -> Option<&Flow> {
+        self.0.as_ref().map(|engine| &*engine.flow)
+    }
 }
 
 /// One run's host half.
@@ -199,6 +228,7 @@ pub struct Session {
     workers: Option<Workers>,
     panicked: Vec<&'static str>,
     end: DeviceEnd,
+    drive: Drive,
     closed: Closed,
 }
 
@@ -242,9 +272,28 @@ impl Session {
             for region in regions.iter().filter(|region| region.feature == Feature::Pmu) {
                 features::pmu::arm(&*transport, region, &board)?;
             }
+            for region in regions.iter().filter(|region| region.feature == Feature::DumpArgs) {
+                features::args_dump::arm(&*transport, region, &config, &board)?;
+            }
+            let dump = regions.iter().find(|region| region.feature == Feature::DumpArgs).map(|region| {
+                let layout = ArgsDumpLayout::of(board.platform, board.aicpu_threads);
+                let lane = |thread: usize| region.base.offset(layout.lane(thread as u32) as u64);
+                Dump::new(Setup {
+                    transport: Arc::clone(&transport),
+                    level: config.dump_args,
+                    budget: config.dump_budget,
+                    arena_bytes: config.dump_arena_bytes,
+                    threads: region.arenas.iter().enumerate().map(|(thread, &arena)| (lane(thread), arena)).collect(),
+                    room: points.disk_room(crate::dump::BIN_NAME),
+                })
+            });
             let index = table.lanes.iter().map(|lane| lane.index).collect();
             Some(Arc::new(Engine {
-                collector: Mutex::new(Collector::new(board.cores(), board.geometry().max_threads, index)),
+                flow: dump.as_ref().map(Dump::flow).unwrap_or_default(),
+                lifted: AtomicBool::new(false),
+                collector: Mutex::new(
+                    Collector::new(board.cores(), board.geometry().max_threads, index).with_dump(dump),
+                ),
                 service: Mutex::new(Service::new(transport, table, regions.clone(), config.backpressure)),
                 delivered: SegQueue::new(),
                 waiting: AtomicU64::new(0),
@@ -262,6 +311,7 @@ impl Session {
             workers: None,
             panicked: Vec::new(),
             end: DeviceEnd::Completed,
+            drive: Drive::Threads,
             closed: Closed::default(),
         })
     }
@@ -300,6 +350,41 @@ impl Session {
         self.region(Feature::ScopeStats).map(|region| region.base)
     }
 
+    /// The args dump's region for the device, when it is on.
+    pub fn dump_region(&self) -> Option<DumpRegion> {
+        let region = self.region(Feature::DumpArgs)?;
+        Some(features::args_dump::for_device(region, &self.board))
+    }
+
+    /// Says where the artifacts will be: dumped payload is written there while the device runs, under a temporary name.
+    /// Before [`start`](Self::start), if arguments are dumped; the same directory as [`export`](Self::export)'s.
+    ///
+    /// # Errors
+    /// [`SessionError::Order`] unless just configured.
+    pub fn set_output(&mut self, dir: impl Into<PathBuf>) -> Result<(), SessionError> {
+        self.expect("set_output", &[State::Configured])?;
+        if let Some(engine) = &self.engine
+            && let Some(dump) = lock(&engine.collector).dump()
+        {
+            dump.set_output(dir.into());
+        }
+        Ok(())
+    }
+
+    /// Gives the dump's budget another clock than the system's, for a caller that steps in virtual time.
+    ///
+    /// # Errors
+    /// [`SessionError::Order`] unless just configured.
+    pub fn set_clock(&mut self, now: NowNs) -> Result<(), SessionError> {
+        self.expect("set_clock", &[State::Configured])?;
+        if let Some(engine) = &self.engine
+            && let Some(dump) = lock(&engine.collector).dump()
+        {
+            dump.set_clock(now);
+        }
+        Ok(())
+    }
+
     /// The switches.
     pub fn config(&self) -> &DfxConfig {
         &self.config
@@ -326,6 +411,13 @@ impl Session {
     /// [`SessionError::Threads`], and [`SessionError::Order`] unless just configured.
     pub fn start(&mut self, drive: Drive) -> Result<(), SessionError> {
         self.expect("start", &[State::Configured])?;
+        self.drive = drive;
+        if let Some(engine) = &self.engine
+            && lock(&engine.collector).dump().is_some_and(|dump| !dump.has_output())
+        {
+            let expected = "a directory, named by set_output before start: dumped payload is written while the device runs";
+            return Err(ConfigError::new("output", "none", expected).into());
+        }
         if let (Some(engine), Drive::Threads) = (&self.engine, drive) {
             let service: Step = {
                 let engine = Arc::clone(engine);
@@ -365,6 +457,12 @@ impl Session {
             while idle < crate::drain::ATTEMPTS + 1 {
                 idle = if engine.step_service() == 0 { idle + 1 } else { 0 };
                 while engine.step_collect() > 0 {}
+                let backlog = engine.flow.backlog();
+                if idle > crate::drain::ATTEMPTS && backlog > 0 && !engine.lifted.load(Ordering::Relaxed) {
+                    // What is left goes at the budget's pace, too, unless the time is the caller's and stands still now.
+                    engine.linger(self.drive);
+                    idle = 0;
+                }
             }
         }
         self.end = end;
@@ -407,7 +505,7 @@ impl Session {
     pub fn export(&self, dir: &Path) -> Result<Vec<ArtifactInfo>, ExportError> {
         self.expect("export", &[State::Reconciled])?;
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
-        let collector = lock(&engine.collector);
+        let mut collector = lock(&engine.collector);
         let transport = lock(&engine.service).transport();
         let mut artifacts = Vec::new();
         if !collector.records().is_empty() {
@@ -438,7 +536,25 @@ impl Session {
                 engine.points.disk_room(export::scope_stats::FILE_NAME),
             )?);
         }
+        match self.export_dump(engine, &mut collector, dir) {
+            Ok(files) => artifacts.extend(files),
+            // The largest file is the likeliest to fail: all others are there.
+            Err(source) => return Err(ExportError::Dump { source, written: artifacts }),
+        }
         Ok(artifacts)
+    }
+
+    /// The dump's two files.
+    fn export_dump(
+        &self,
+        engine: &Engine,
+        collector: &mut Collector,
+        dir: &Path,
+    ) -> Result<Vec<ArtifactInfo>, ArtifactError> {
+        let args = self.closed.streams.iter().filter(|stream| stream.kind == StreamKind::Arg);
+        let dropped = args.map(|stream| stream.dropped + stream.lost).sum();
+        let room = engine.points.disk_room(manifest::FILE_NAME);
+        collector.dump().map_or(Ok(Vec::new()), |dump| dump.export(dir, dropped, room))
     }
 
     fn export_swimlane(
@@ -473,6 +589,11 @@ impl Session {
         &self.closed.anomalies
     }
 
+    /// The dumped payload's account, if arguments were dumped.
+    pub fn dump(&self) -> Option<DumpReport> {
+        self.closed.dump
+    }
+
     /// What is missing or wrong that no lane's account shows.
     pub fn reasons(&self) -> &[Reason] {
         &self.closed.reasons
@@ -490,7 +611,7 @@ impl Session {
             dep_gen: self.config.dep_gen,
             pmu: self.config.pmu.map_or(0, |event| event as u32),
             scope_stats: self.config.scope_stats,
-            ..Levels::default()
+            dump_args: self.config.dump_args as u32,
         }
     }
 
@@ -524,4 +645,22 @@ pub enum ExportError {
     /// A file could not be written.
     #[error(transparent)]
     Artifact(#[from] ArtifactError),
+    /// The dump's files could not be written; all others were.
+    #[error("{source}")]
+    Dump {
+        /// Why.
+        source: ArtifactError,
+        /// The artifacts that are there.
+        written: Vec<ArtifactInfo>,
+    },
+}
+
+impl ExportError {
+    /// The artifacts that were written all the same.
+    pub fn written(&self) -> &[ArtifactInfo] {
+        match self {
+            ExportError::Dump { written, .. } => written,
+            _ => &[],
+        }
+    }
 }

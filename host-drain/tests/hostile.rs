@@ -10,12 +10,12 @@ mod device;
 mod memory;
 
 use device::{Adversary, SEEDS};
+use dfx_collector::abi::Platform;
 use dfx_collector::abi::swimlane::{BufferKind, Level};
 use dfx_host_drain::report::{Half, Levels, Pass, Peer, Reason, RunReport, SCHEMA, StreamReport};
 use dfx_host_drain::{
     Backpressure, Board, DeviceEnd, DfxConfig, Drive, PoolSizes, Session, SessionSpec, TransportKind,
 };
-use dfx_collector::abi::Platform;
 use memory::Memory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,13 @@ fn board(platform: Platform) -> Board {
     Board { platform, core_is_aic: vec![true, false, false], aicpu_threads: 3 }
 }
 
-fn spec(memory: &Arc<Memory>, platform: Platform, transport: TransportKind, level: Level, policy: Backpressure) -> SessionSpec {
+fn spec(
+    memory: &Arc<Memory>,
+    platform: Platform,
+    transport: TransportKind,
+    level: Level,
+    policy: Backpressure,
+) -> SessionSpec {
     let config = DfxConfig {
         chip_swimlane: level,
         backpressure: policy,
@@ -45,7 +51,14 @@ struct Ended {
 }
 
 /// Ends the session; its account balances and its artifact is whole.
-fn end(what: &str, memory: &Memory, mut session: Session, end: DeviceEnd, mut between: impl FnMut(), export: bool) -> Ended {
+fn end(
+    what: &str,
+    memory: &Memory,
+    mut session: Session,
+    end: DeviceEnd,
+    mut between: impl FnMut(),
+    export: bool,
+) -> Ended {
     session.stop(end).expect("it ran");
     between();
     session.reconcile().expect("it stopped");
@@ -61,10 +74,16 @@ fn end(what: &str, memory: &Memory, mut session: Session, end: DeviceEnd, mut be
         assert_eq!(artifacts.is_empty(), collected == 0, "{what}");
         for artifact in &artifacts {
             let text = std::fs::read(&artifact.path).expect("it was written");
-            let json: serde_json::Value = serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let json: serde_json::Value =
+                serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{what}: {error}"));
             let rows = |key: &str| json[key].as_array().map_or(0, Vec::len) as u64;
             let nested = |key: &str| {
-                json[key].as_array().into_iter().flatten().map(|l| l.as_array().map_or(0, Vec::len) as u64).sum::<u64>()
+                json[key]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|l| l.as_array().map_or(0, Vec::len) as u64)
+                    .sum::<u64>()
             };
             let written = rows("aicore_tasks")
                 + rows("aicpu_tasks")
@@ -121,9 +140,11 @@ fn duel(seed: u64) -> Ended {
     let transport = dice.pick(&[TransportKind::Svm, TransportKind::Copy]);
     let level = dice.pick(&[Level::AicoreTiming, Level::AicpuTiming, Level::SchedPhases, Level::OrchPhases]);
     let policy = dice.pick(&[Backpressure::Lane, Backpressure::Global, Backpressure::Drop]);
-    let what = format!("DFX_HOSTILE_SEED={seed} ({platform:?}, {transport:?}, level {}, {policy:?})", level as u32);
+    let what =
+        format!("DFX_HOSTILE_SEED={seed} ({platform:?}, {transport:?}, level {}, {policy:?})", level as u32);
     let memory = Arc::new(Memory::default());
-    let mut session = Session::configure(spec(&memory, platform, transport, level, policy)).expect("a session");
+    let mut session =
+        Session::configure(spec(&memory, platform, transport, level, policy)).expect("a session");
     let region = session.swimlane_region().expect("it records");
     session.start(Drive::Stepped).expect("it was configured");
     let stepper = session.stepper();
@@ -153,14 +174,28 @@ fn whatever_the_device_hands_over_the_host_ends_whole_and_counts_it() {
         let begun = Instant::now();
         let outcome = std::panic::catch_unwind(|| duel(seed));
         let Ok(ended) = outcome else { panic!("DFX_HOSTILE_SEED={seed} repeats the failure above") };
-        let sum = |count: fn(&StreamReport) -> u64| ended.streams.iter().map(count).sum::<u64>().min(1_000_000);
-        let of_lanes = [sum(|s| s.collected), sum(|s| s.recovered), sum(|s| s.lost), sum(|s| s.corrupt), sum(|s| s.duplicate)];
+        let sum =
+            |count: fn(&StreamReport) -> u64| ended.streams.iter().map(count).sum::<u64>().min(1_000_000);
+        let of_lanes = [
+            sum(|s| s.collected),
+            sum(|s| s.recovered),
+            sum(|s| s.lost),
+            sum(|s| s.corrupt),
+            sum(|s| s.duplicate),
+        ];
         met.iter_mut().zip(of_lanes).for_each(|(all, here)| *all += here);
         met[5] += ended.reasons.iter().filter(|reason| reason.code == "corrupt").count() as u64;
-        assert!(begun.elapsed() < Duration::from_secs(10), "DFX_HOSTILE_SEED={seed} took {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "DFX_HOSTILE_SEED={seed} took {:?}",
+            begun.elapsed()
+        );
     }
     eprintln!("collected, recovered, lost, corrupt, duplicate, corrupt queues: {met:?} in {tried} sessions");
-    assert!(tried < 100 || met.iter().all(|&count| count > tried / 10), "the attack misses something: {met:?}");
+    assert!(
+        tried < 100 || met.iter().all(|&count| count > tried / 10),
+        "the attack misses something: {met:?}"
+    );
 }
 
 /// The same against the session's own threads, with a device that does not stop for their looks.
@@ -186,7 +221,11 @@ fn a_device_that_writes_while_the_host_reads_does_it_no_harm() {
         });
         let what = format!("seed {seed} over {transport:?}");
         let ended = end(&what, &memory, session, DeviceEnd::Abnormal, || {}, true);
-        assert!(!ended.reasons.iter().any(|reason| reason.code == "host_thread_panicked"), "{what}: {:?}", ended.reasons);
+        assert!(
+            !ended.reasons.iter().any(|reason| reason.code == "host_thread_panicked"),
+            "{what}: {:?}",
+            ended.reasons
+        );
     }
 }
 
@@ -205,8 +244,16 @@ fn each_kind_of_nonsense_is_counted_under_its_own_name() {
         ("an entry of no kind", |a| a.publish(|a| a.entry(99, 0, a.buffer(0), 0)), |e| says(e, "1 lanes")),
         ("an entry of no core", |a| a.publish(|a| a.entry(0, 77, a.buffer(0), 0)), |e| says(e, "1 lanes")),
         ("a null buffer", |a| a.publish(|a| a.entry(0, 0, 0, 0)), |e| says(e, "1 pointers")),
-        ("a foreign buffer", |a| a.publish(|a| a.entry(0, 0, 0xDEAD_BEEF_0000, 0)), |e| says(e, "1 pointers")),
-        ("a pointer into a buffer", |a| a.publish(|a| a.entry(0, 0, a.buffer(0) + 8, 0)), |e| says(e, "1 pointers")),
+        (
+            "a foreign buffer",
+            |a| a.publish(|a| a.entry(0, 0, 0xDEAD_BEEF_0000, 0)),
+            |e| says(e, "1 pointers"),
+        ),
+        (
+            "a pointer into a buffer",
+            |a| a.publish(|a| a.entry(0, 0, a.buffer(0) + 8, 0)),
+            |e| says(e, "1 pointers"),
+        ),
         (
             "another lane's buffer",
             |a| a.publish(|a| a.entry(BufferKind::AicpuTask as u32, 1, a.task_buffer(0), 0)),
@@ -232,11 +279,19 @@ fn each_kind_of_nonsense_is_counted_under_its_own_name() {
         ("a tail beyond the queue", |a| a.tail(u32::MAX), |e| says(e, "1 tails")),
         ("a free queue's head ahead of its tail", |a| a.free_head(1000), |e| lane(e, |s| s.corrupt) >= 1),
         ("an active buffer that is none", |a| a.current(0x1234_5678), |e| lane(e, |s| s.corrupt) == 1),
-        ("an active buffer of another lane", |a| a.current(a.task_buffer(1)), |e| lane(e, |s| s.corrupt) == 1),
+        (
+            "an active buffer of another lane",
+            |a| a.current(a.task_buffer(1)),
+            |e| lane(e, |s| s.corrupt) == 1,
+        ),
         ("another level", |a| a.level(2), |e| e.reasons.iter().any(|reason| reason.code == "level_mismatch")),
         ("more cores than there are", |a| a.phase_cores(u32::MAX), |e| says(e, "cores have a thread")),
         ("a core of no thread", |a| a.owner(0, 100), |e| says(e, "a thread that there is not")),
-        ("more orchestrators than threads", |a| a.orchestrators(u32::MAX), |e| says(e, "threads orchestrate")),
+        (
+            "more orchestrators than threads",
+            |a| a.orchestrators(u32::MAX),
+            |e| says(e, "threads orchestrate"),
+        ),
     ];
     for transport in [TransportKind::Svm, TransportKind::Copy] {
         for (name, spoil, shows) in &cases {

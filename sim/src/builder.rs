@@ -26,7 +26,9 @@ mod tests;
 
 pub use error::BuildError;
 pub use submit::SubmitBuilder;
+use submit::Marked;
 
+use crate::marks::{ArgMarks, Mark};
 use crate::memory::{KernelCtx, ProgramMemory};
 use crate::program::{
     Arg, BufferDef, BufferId, Init, Kernel, KernelId, Op, Program, SUBTASKS, Submit, SubmitId, TaskIdRule,
@@ -67,6 +69,7 @@ impl ProgramBuilder {
             pace: false,
             ring_heap: crate::program::RING_HEAP,
             verify: None,
+            marks: Vec::new(),
         };
         Self { program, origins: Vec::new(), submits: 0, open_scopes: 0 }
     }
@@ -251,8 +254,29 @@ impl ProgramBuilder {
             async_after: None,
             nodes: Vec::new(),
             duration: None,
+            marks: ArgMarks::NONE,
         };
-        SubmitBuilder { builder: self, submit }
+        SubmitBuilder { builder: self, submit, plain: false, marked: Vec::new() }
+    }
+
+    /// Starts a plain call of `kernel` on an AIV core: as [`submit`](Self::submit), but it takes no `dumps`.
+    pub fn call(&mut self, kernel: KernelId) -> SubmitBuilder<'_> {
+        let submit = self.submit().aiv(kernel);
+        SubmitBuilder { plain: true, ..submit }
+    }
+
+    /// Marks a value for a partial dump: every *later* submit that is given exactly this `TensorId` dumps it. A
+    /// [rebound](Self::rebind) value or a [view](Self::view) is another value.
+    pub fn dump_tag(&mut self, tensor: TensorId) -> Result<(), BuildError> {
+        let name = self.known(tensor, &|| "dump_tag".into())?.name.clone();
+        self.program.marks.push(Mark::tag(name, tensor));
+        Ok(())
+    }
+
+    /// A new value of the same name on the same memory: what a kernel's result is once it is bound to the old name.
+    pub fn rebind(&mut self, of: TensorId) -> Result<TensorId, BuildError> {
+        let def = self.known(of, &|| "rebind".into())?.clone();
+        Ok(self.push_tensor(TensorDef { version: def.version + 1, ..def }))
     }
 
     /// Makes the tensors' buffers, without a kernel.
@@ -297,7 +321,7 @@ impl ProgramBuilder {
     }
 
     /// Takes a submit in, or says what is wrong with it.
-    fn accept(&mut self, submit: Submit) -> Result<SubmitId, BuildError> {
+    fn accept(&mut self, mut submit: Submit, marked: &[Marked]) -> Result<SubmitId, BuildError> {
         let call = || self.describe(&submit);
         submit::check_counts(&submit, &call)?;
         submit::check_nodes(&submit, &call)?;
@@ -326,6 +350,29 @@ impl ProgramBuilder {
                 None if !is_output => return Err(BuildError::NotCreated { call: call(), tensor }),
                 None => created.push(def.buffer),
                 Some(_) => {}
+            }
+        }
+        for mark in marked {
+            if let Marked::Tensor(id) = *mark {
+                let tensor = self.known(id, &call)?.name.clone();
+                if submit.arg_indices(id).next().is_none() {
+                    return Err(BuildError::MarkOfNoArgument { call: call(), tensor });
+                }
+            }
+        }
+        for mark in &mut self.program.marks {
+            mark.apply(&mut submit);
+        }
+        for mark in marked {
+            let mut mark = match *mark {
+                Marked::Tensor(id) => Mark::tag(self.program.tensors[id.0 as usize].name.clone(), id),
+                Marked::Task => Mark::task(self.describe(&submit)),
+            };
+            mark.apply(&mut submit);
+            // One that matched has nothing more to say.
+            if !mark.matched() {
+                mark.close();
+                self.program.marks.push(mark);
             }
         }
         let id = submit.id;

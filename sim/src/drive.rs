@@ -1,9 +1,9 @@
 //! How a run is driven: on real threads, or on the virtual clock, where the host's workers are actors too.
 
+use crate::device::SimDevice;
 use crate::exec::threads::{ScaledCounter, ThreadsExec, TickSource};
 use crate::exec::virtual_time::VirtualExec;
 use crate::exec::{Actor, ActorId, Cost, Exec};
-use crate::device::SimDevice;
 use crate::faults::host::Sleep;
 use crate::run::Progress;
 use crate::runtime::{Faults, Launch, LaunchError, LaunchOutcome, Recorder};
@@ -124,7 +124,10 @@ impl Drive {
     pub(crate) fn new(kind: ClockKind, hz: u64, clocks: &Clocks) -> Self {
         match kind {
             ClockKind::Threads => Drive::Threads {
-                exec: Arc::new(ThreadsExec::with_sides(Arc::clone(&clocks.cores), Arc::clone(&clocks.aicpus))),
+                exec: Arc::new(ThreadsExec::with_sides(
+                    Arc::clone(&clocks.cores),
+                    Arc::clone(&clocks.aicpus),
+                )),
                 begun: Instant::now(),
                 started_at: OffsetDateTime::now_utc(),
             },
@@ -237,17 +240,37 @@ fn host_actor(launch: &Launch, host: &Stepper, pace: HostPace) -> Option<Actor> 
     };
     let me = ActorId::Host(0);
     let (launch, host) = (launch.probe(), host.clone());
+    let mut linger = Linger::default();
     Some(Actor::new(me, move |exec| {
         while let Some(done) = host.step() {
             exec.spend(me, Cost::Host(LOOK + BUFFER * done));
             if done == 0 || pace != HostPace::Threads {
-                if done == 0 && launch.device_done() {
+                if done == 0 && launch.device_done() && !linger.goes_on(&host) {
                     return;
                 }
                 exec.park(me, Some(nap));
             }
         }
     }))
+}
+
+/// Looks without progress after which a backlog of dumped payload is given to the session as it is.
+const STUCK: u32 = 50_000;
+
+/// The time after the device's end, in which the backlog of dumped payload is written at its pace.
+#[derive(Default)]
+struct Linger {
+    drained: u64,
+    stuck: u32,
+}
+
+impl Linger {
+    fn goes_on(&mut self, host: &Stepper) -> bool {
+        let Some(flow) = host.flow().filter(|flow| flow.backlog() > 0) else { return false };
+        self.stuck = if flow.drained() == self.drained { self.stuck + 1 } else { 0 };
+        self.drained = flow.drained();
+        self.stuck < STUCK
+    }
 }
 
 /// Runs `work`, and meanwhile each of `chores` on a thread of its own, so often.

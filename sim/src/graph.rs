@@ -229,6 +229,7 @@ impl Graph {
             pace: false,
             ring_heap: crate::program::RING_HEAP,
             verify: None,
+            marks: Vec::new(),
         }
     }
 }
@@ -307,5 +308,6 @@ fn bare(id: SubmitId, task_id: u64) -> Submit {
         async_after: None,
         nodes: Vec::new(),
         duration: None,
+            marks: crate::marks::ArgMarks::NONE,
     }
 }

@@ -7,24 +7,27 @@
 use crate::exec::Exec;
 use crate::faults::FaultPlan;
 use crate::faults::device::DeviceFaults;
+use crate::pmu::{SharedRegisters, SimRegisters, Work};
 use crate::runtime::{
     AicpuRecorder, Captured, CoreRecorder as RuntimeCoreRecorder, CountedTask, Probe, Recorder, RingCapacity,
     SchedPhase, Switches, TENSOR_MAP, Vanished,
 };
-use crate::pmu::{SharedRegisters, SimRegisters, Work};
 use dfx_collector::abi::scope_stats::{HeapSide, RINGS};
 use dfx_collector::abi::swimlane::Level;
-use dfx_collector::abi::tensor::{MAX_TENSOR_ARGS, Tensor};
+use dfx_collector::abi::args_dump::{Info, Kind, Level as DumpLevel};
+use dfx_collector::abi::tensor::{DataType, MAX_DIMS, MAX_SCALAR_ARGS, MAX_TENSOR_ARGS, Tensor};
 use dfx_collector::abi::{DeviceAddr, Geometry, Platform};
+use dfx_collector::args_dump::{ArgsDump, MAX_SCALARS, Tables};
 use dfx_collector::clock::{Clock, Publish};
 use dfx_collector::dep_gen::{self, DepGen};
 use dfx_collector::lane::Entry;
 use dfx_collector::pmu::{Pmu, PmuRecorder};
 use dfx_collector::scope_stats::{Sample, ScopeStats};
 use dfx_collector::swimlane::{CoreRecorder, Slot, Swimlane, rotation_entry};
-use dfx_host_drain::{Board, Session};
+use dfx_host_drain::features::args_dump::DumpRegion;
 use dfx_host_drain::features::pmu::PmuRegion;
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
+use dfx_host_drain::{Board, Session};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -65,6 +68,8 @@ pub struct DeviceRegions {
     pub dep_gen: Option<DeviceAddr>,
     /// The scope statistics'.
     pub scope_stats: Option<DeviceAddr>,
+    /// The args dump's, its level, and a thread's arena in bytes.
+    pub dump: Option<(DumpRegion, DumpLevel, u64)>,
 }
 
 impl DeviceRegions {
@@ -75,6 +80,10 @@ impl DeviceRegions {
             pmu: session.pmu_region(),
             dep_gen: session.dep_gen_region(),
             scope_stats: session.scope_stats_region(),
+            dump: session.dump_region().map(|region| {
+                let config = session.config();
+                (region, config.dump_args, config.dump_arena_bytes)
+            }),
         }
     }
 }
@@ -85,6 +94,8 @@ pub struct Hooks {
     dep_gen: DepGen<ExecClock>,
     scope_stats: ScopeStats<ExecClock>,
     pmu: Box<Pmu<ExecClock, SharedRegisters>>,
+    /// None unless arguments are dumped: its tables are large.
+    dump: Option<Box<ArgsDump<ExecClock, Box<Tables>>>>,
     /// By core; none unless the PMU is on.
     registers: Vec<SharedRegisters>,
     stale: Option<u32>,
@@ -110,7 +121,8 @@ impl Hooks {
             swimlane: Swimlane::new(clock.clone()),
             dep_gen: DepGen::new(clock.clone()),
             scope_stats: ScopeStats::new(clock.clone()),
-            pmu: Box::new(Pmu::new(clock)),
+            pmu: Box::new(Pmu::new(clock.clone())),
+            dump: regions.dump.map(|_| Box::new(ArgsDump::new(clock, new_tables()))),
             registers: if regions.pmu.is_some() { registers(board) } else { Vec::new() },
             stale: faults.stale_counters(),
             regions,
@@ -180,7 +192,20 @@ impl Hooks {
             // SAFETY: as above.
             told(unsafe { self.scope_stats.init(geometry, base, start) }.map_err(|error| error.to_string()));
         }
+        if let (Some((region, ..)), Some(dump)) = (self.regions.dump, &self.dump) {
+            // SAFETY: as above.
+            let outcome = unsafe {
+                dump.set_enabled(true);
+                dump.init(geometry, region.base, self.aicpu_threads, start)
+            };
+            told(outcome.map_err(|error| error.to_string()));
+        }
     }
+}
+
+fn new_tables() -> Box<Tables> {
+    // SAFETY: tables are all zero when new.
+    unsafe { Box::<Tables>::new_zeroed().assume_init() }
 }
 
 /// The register files of `board`'s cores.
@@ -202,6 +227,7 @@ impl Recorder for Hooks {
             dep_gen: self.regions.dep_gen.is_some(),
             scope_stats: self.regions.scope_stats.is_some(),
             pmu: self.regions.pmu.is_some(),
+            dump: self.regions.dump.map_or(DumpLevel::Off, |(_, level, _)| level),
             single_issue: self.regions.pmu.is_some() && self.geometry.platform == Platform::A2a3,
         }
     }
@@ -211,7 +237,13 @@ impl Recorder for Hooks {
     }
 
     fn core(self: &Arc<Self>, core: u32) -> CoreHooks {
-        CoreHooks { hooks: Arc::clone(self), core, recorder: None, tried: false, pmu: self.pmu_recorder(core) }
+        CoreHooks {
+            hooks: Arc::clone(self),
+            core,
+            recorder: None,
+            tried: false,
+            pmu: self.pmu_recorder(core),
+        }
     }
 }
 
@@ -266,7 +298,9 @@ impl AicpuRecorder for AicpuHooks {
 
     fn graph_prepare(&mut self, start: u64, end: u64, loop_iter: u32, task_id: u64, nodes: u32) {
         // SAFETY: see the impl.
-        unsafe { self.hooks.swimlane.record_graph_prepare(self.thread, start, end, loop_iter, task_id, nodes) }
+        unsafe {
+            self.hooks.swimlane.record_graph_prepare(self.thread, start, end, loop_iter, task_id, nodes)
+        }
     }
 
     fn orch_submit(&mut self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
@@ -286,9 +320,43 @@ impl AicpuRecorder for AicpuHooks {
         }
     }
 
+    fn mark_task(&mut self, task_id: u64, mask: u64, ambiguous: u64) {
+        if let Some(dump) = &self.hooks.dump {
+            dump.set_task_mask(task_id, mask, ambiguous);
+        }
+    }
+
+    fn scalar_dtypes(&mut self, task_id: u64, dtypes: &[u8]) {
+        if let Some(dump) = &self.hooks.dump {
+            dump.set_task_scalar_dtypes(task_id, dtypes);
+        }
+    }
+
+    fn task_marks(&self, task_id: u64) -> (u64, u64) {
+        self.hooks.dump.as_ref().map_or((0, 0), |dump| dump.task_masks(task_id))
+    }
+
+    fn task_scalar_dtypes(&self, task_id: u64, into: &mut [u8; MAX_SCALAR_ARGS]) {
+        let mut all = [0; MAX_SCALARS];
+        let known = self.hooks.dump.as_ref().and_then(|dump| dump.task_scalar_dtypes(task_id, &mut all));
+        let known = known.unwrap_or(0).min(into.len());
+        into[..known].copy_from_slice(&all[..known]);
+    }
+
+    fn dump_arg(&mut self, info: &Info) -> u64 {
+        let (Some(dump), Some((_, _, arena))) = (&self.hooks.dump, self.hooks.regions.dump) else { return 0 };
+        // SAFETY: see the impl. The tensor's memory lives through the launch, and the builder kept the view within its
+        // buffer; nobody writes it now, unless the program is wrong or a hang was declared: the bytes are whatever is there.
+        let recorded = unsafe { dump.record(self.thread, info) };
+        if recorded && info.kind == Kind::Tensor as u8 && info.capture_payload != 0 { copied(info, arena) } else { 0 }
+    }
+
     fn flush(&mut self, cores: &[u32]) {
         // SAFETY: see the impl.
         unsafe {
+            if let Some(dump) = &self.hooks.dump {
+                dump.flush(self.thread);
+            }
             self.hooks.swimlane.flush(self.thread, cores);
             self.hooks.swimlane.flush_sched_phases(self.thread);
             if self.hooks.regions.pmu.is_some() {
@@ -363,12 +431,23 @@ impl AicpuRecorder for AicpuHooks {
         unsafe {
             self.hooks.swimlane.sync(self.thread, cores);
             self.hooks.pmu.sync(cores);
+            if let Some(dump) = &self.hooks.dump {
+                dump.sync(self.thread);
+            }
             if self.thread == self.hooks.aicpu_threads - 1 {
                 self.hooks.dep_gen.sync();
                 self.hooks.scope_stats.sync();
             }
         }
     }
+}
+
+/// Bytes that dumping `info` copies into an arena of so many, unless there was no room.
+fn copied(info: &Info, arena: u64) -> u64 {
+    let shape = &info.shapes[..usize::from(info.ndims).min(MAX_DIMS)];
+    let bytes = DataType::from_raw(info.dtype).map_or(0, DataType::bytes);
+    let bytes = shape.iter().fold(bytes, |bytes, &extent| bytes.saturating_mul(extent.into()));
+    if bytes > arena { arena / 2 } else { bytes }
 }
 
 /// One core's hooks.

@@ -18,6 +18,7 @@ mod view;
 pub use alloc::{BLOCK_ALIGN, DeviceAlloc, HeapAlloc};
 pub use view::TensorView;
 
+use crate::builder::BuildError;
 use crate::program::{
     Arg, BufferDef, BufferId, Init, KernelId, Program, SUBTASKS, Submit, TensorDef, TensorId,
 };
@@ -218,6 +219,13 @@ impl<'a> KernelCtx<'a> {
             panic!("tensor argument {i} of a task with {}", tensors.count());
         };
         self.memory.view(self.program, id)
+    }
+
+    /// Not here: what is dumped is the orchestration's choice, and a kernel that marks is refused.
+    pub fn dump_tag(&self, tensor: &TensorView<'_>) -> Result<(), BuildError> {
+        let _ = tensor;
+        let kernel = self.kernels()[self.subtask].map(|id| self.program.kernels[id.0 as usize].name.clone());
+        Err(BuildError::MarkInKernel { kernel: kernel.unwrap_or_default() })
     }
 
     /// The raw slot of the task's `i`-th scalar argument.

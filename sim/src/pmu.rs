@@ -9,8 +9,8 @@
 //! an event (selector 0) stays 0; the cycle count goes up by [`Work::ticks`]. On the virtual clock these are exactly the
 //! kernel's declared duration in ticks of the platform's counter; in real time they are what it took.
 
-use dfx_collector::abi::{Geometry, Platform};
 use dfx_collector::abi::registers::Registers;
+use dfx_collector::abi::{Geometry, Platform};
 use dfx_collector::pmu::RegisterFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -89,7 +89,8 @@ impl SimRegisters {
     }
 
     fn add(&self, offset: u32, amount: u32) -> bool {
-        self.word(offset).is_some_and(|word| word.fetch_add(amount, Ordering::AcqRel).checked_add(amount).is_none())
+        self.word(offset)
+            .is_some_and(|word| word.fetch_add(amount, Ordering::AcqRel).checked_add(amount).is_none())
     }
 
     /// Whether what runs now is counted.
@@ -181,12 +182,17 @@ mod tests {
             core.write(registers.ctrl, 0);
             core.run(&WORK);
             let expected: Vec<u32> = (0..registers.pmu_counters.len() as u32)
-                .map(|i| if i + 1 == registers.pmu_counters.len() as u32 { 0 } else { counted(&WORK, 10 + i) })
+                .map(
+                    |i| if i + 1 == registers.pmu_counters.len() as u32 { 0 } else { counted(&WORK, 10 + i) },
+                )
                 .collect();
             assert_eq!(all(), expected, "{platform:?}");
             assert!(all().iter().all(|&count| count == 0), "{platform:?}: reading did not clear");
             let [low, high] = registers.pmu_total;
-            assert_eq!(u64::from(core.read(low)) | u64::from(core.read(high)) << 32, WORK.ticks(Geometry::of(platform).clock_hz));
+            assert_eq!(
+                u64::from(core.read(low)) | u64::from(core.read(high)) << 32,
+                WORK.ticks(Geometry::of(platform).clock_hz)
+            );
             core.write(registers.pmu_ctrl[0].offset, 0);
             core.write(registers.ctrl, GATE);
             core.run(&WORK);
@@ -207,7 +213,8 @@ mod tests {
     fn every_register_of_a_platform_has_a_word_of_its_own() {
         for platform in PLATFORMS {
             let (core, registers) = (SimRegisters::new(platform), Registers::of(platform));
-            let all = (0..=u8::MAX).map_while(|id| registers.by_id(id)).filter_map(|reg| registers.offset(reg));
+            let all =
+                (0..=u8::MAX).map_while(|id| registers.by_id(id)).filter_map(|reg| registers.offset(reg));
             let all: Vec<u32> = all.collect();
             assert!(all.len() > 20);
             all.iter().zip(1..).for_each(|(&offset, value)| core.write(offset, value));

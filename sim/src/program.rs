@@ -153,6 +153,8 @@ pub struct Submit {
     pub nodes: Vec<Node>,
     /// This task's kernels take so long, instead of the kernels' own durations.
     pub duration: Option<Duration>,
+    /// The arguments that a partial dump takes.
+    pub marks: crate::marks::ArgMarks,
 }
 
 /// Which task id a submit gets.
@@ -224,6 +226,8 @@ pub struct Program {
     pub pace: bool,
     /// Checks the results after the run.
     pub verify: Option<Verify>,
+    /// What was marked for a partial dump, in the order of the calls.
+    pub marks: Vec<crate::marks::Mark>,
 }
 
 impl Program {

@@ -5,6 +5,8 @@
 
 use crate::drive::Drive;
 pub use crate::drive::{ClockKind, Clocks, HostPace, Rig};
+pub use crate::link::LinkRate;
+use crate::link::Linked;
 use crate::faults::FaultPlan;
 use crate::faults::host::{DryLane, FaultyTransport, HostFaults};
 use crate::faults::memory::FaultyMemory;
@@ -16,11 +18,11 @@ use crate::workloads::{self, WorkloadError, WorkloadOptions};
 use dfx_collector::abi::REVISION;
 use dfx_host_drain::artifact::{ArtifactError, OutputDirError, prepare_output_dir};
 use dfx_host_drain::config::ConfigError;
-use dfx_host_drain::report::{Half, Pass, Peer, Reason, RunReport, SCHEMA};
+use dfx_host_drain::report::{Feature, Half, Pass, Peer, Reason, RunReport, SCHEMA};
 use dfx_host_drain::target::ExecutionMode;
 use dfx_host_drain::testpoint::Points;
 use dfx_host_drain::{
-    Board, DeviceEnd, DfxConfig, Drive as Workers, ExportError, Session, SessionError, SessionSpec, Target,
+    Board, DeviceEnd, DfxConfig, Drive as Workers, DumpLevel, ExportError, Session, SessionError, SessionSpec, Target,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +54,10 @@ pub struct RunRequest {
     pub pace: Option<bool>,
     /// Real threads, or virtual time.
     pub clock: ClockKind,
+    /// The link over which dumped payload comes.
+    pub link: LinkRate,
+    /// Names of tensors that are marked for a partial dump.
+    pub dump_tags: Vec<String>,
     /// What goes wrong on purpose.
     pub faults: FaultPlan,
 }
@@ -69,6 +75,8 @@ impl RunRequest {
             work_dir: work_dir.into(),
             pace: None,
             clock: ClockKind::default(),
+            link: LinkRate::default(),
+            dump_tags: Vec::new(),
             faults: FaultPlan::default(),
         }
     }
@@ -121,6 +129,8 @@ pub struct RunOutcome {
     pub submits: u64,
     /// Core rows that the program must give.
     pub core_rows: u64,
+    /// Marks that no dumped argument matched, by name.
+    pub unmatched_marks: Vec<String>,
     /// What the workload's own check found wrong.
     pub wrong_results: Option<String>,
     /// Whether the workload checks its results.
@@ -168,11 +178,12 @@ pub fn run(request: &RunRequest, watch: &(dyn Fn(Progress) + Sync)) -> Result<Ru
 /// As [`run`].
 pub fn run_program(
     request: &RunRequest,
-    program: Program,
+    mut program: Program,
     rig: &Rig,
     watch: &(dyn Fn(Progress) + Sync),
 ) -> Result<RunOutcome, RunFailure> {
     let board = board(request)?;
+    request.dump_tags.iter().for_each(|name| program.tag(name));
     let program = Arc::new(program);
 
     let Rig { clocks, device, pace, faults, keep_edges } = rig;
@@ -200,7 +211,10 @@ pub fn run_program(
     let points = HostFaults::new(plan, Arc::clone(&armed), drive.sleeper());
     let mut session = Session::configure_with(
         spec,
-        |transport| Arc::new(FaultyTransport::new(transport, plan, Arc::clone(&armed), Arc::clone(&dry))),
+        |transport| {
+            let linked = Linked::new(transport, request.link.limit(request.clock), drive.sleeper());
+            Arc::new(FaultyTransport::new(Arc::new(linked), plan, Arc::clone(&armed), Arc::clone(&dry)))
+        },
         Points::new(Arc::new(points)),
     )?;
     if let Some(region) = session.swimlane_region() {
@@ -215,6 +229,11 @@ pub fn run_program(
             return Err(OutputDirError::Empty.into());
         }
         prepare_output_dir(dir)?;
+        session.set_output(dir)?;
+    }
+    if request.clock == ClockKind::Virtual {
+        let exec = drive.exec();
+        session.set_clock(Arc::new(move || exec.nanos()))?;
     }
     armed.store(true, Ordering::Relaxed);
     let own_threads = *pace == HostPace::Threads && request.clock == ClockKind::Threads;
@@ -238,7 +257,7 @@ pub fn run_program(
     let (artifacts, export_error) = match &dir {
         Some(dir) => match session.export(dir) {
             Ok(artifacts) => (artifacts, None),
-            Err(error) => (Vec::new(), Some(error)),
+            Err(error) => (error.written().to_vec(), Some(error)),
         },
         None => (Vec::new(), None),
     };
@@ -246,6 +265,16 @@ pub fn run_program(
     let plain = |code: &str, message: String| Reason { code: code.into(), feature: None, lane: None, count: 1, message };
     if outcome.status != LaunchStatus::Completed && !outcome.killed {
         others.push(plain("device_error", describe(&outcome.status)));
+    }
+    if !outcome.dumped_running.is_empty() {
+        let named: Vec<_> = outcome.dumped_running.iter().take(4).map(|id| format!("{id:#x}")).collect();
+        let more = if outcome.dumped_running.len() > named.len() { ", …" } else { "" };
+        let message = format!(
+            "outputs of tasks that had not ended were dumped as they stood, as after_completion: {}{more}",
+            named.join(", ")
+        );
+        let count = outcome.dumped_running.len() as u64;
+        others.push(Reason { count, feature: Some(Feature::DumpArgs), ..plain("dumped_while_running", message) });
     }
     if let Some(error) = &export_error {
         others.push(plain("artifact_not_written", error.to_string()));
@@ -269,7 +298,7 @@ pub fn run_program(
         complete: false,
         reasons: Vec::new(),
         streams: session.streams().to_vec(),
-        dump: None,
+        dump: session.dump(),
         anomalies: session.anomalies().clone(),
         artifacts: dir.as_deref().map(|dir| Session::entries(dir, &artifacts)).unwrap_or_default(),
     };
@@ -277,6 +306,13 @@ pub fn run_program(
         LaunchStatus::Completed => memory.verify(&program).err(),
         _ => None,
     };
+    let unmatched_marks: Vec<String> = match request.config.dump_args {
+        DumpLevel::Partial | DumpLevel::Hybrid => program.unmatched_marks().map(str::to_owned).collect(),
+        DumpLevel::Off | DumpLevel::Full => Vec::new(),
+    };
+    for name in &unmatched_marks {
+        *report.anomalies.entry(format!("unmatched_mark:{name}")).or_default() += 1;
+    }
     if let Some(what) = &wrong_results {
         others.push(plain("wrong_results", format!("the workload's results are wrong: {what}")));
     }
@@ -292,6 +328,7 @@ pub fn run_program(
         submits: program.submits().count() as u64,
         core_rows: program.submits().map(|submit| submit.core_rows()).sum(),
         launch: outcome,
+        unmatched_marks,
         wrong_results,
         checked: program.verify.is_some(),
         export_error,

@@ -97,7 +97,9 @@ pub fn deps(run: &Run) -> Value {
 pub fn scopes(run: &Run) -> Vec<Value> {
     let path = run.outputs().join("scope_stats/scope_stats.jsonl");
     let text = std::fs::read_to_string(path).expect("scope_stats.jsonl is there");
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
 }
 
 /// A row without its place: task, kernel, core type, cycles, counters.
@@ -133,12 +135,22 @@ impl Content {
         content.deps = config.dep_gen.then(|| deps(run));
         content.pmu = config.pmu.map(|_| {
             let rows = pmu(run).1.into_iter();
-            let mut rows: Vec<_> = rows.map(|r| (r.task, r.func, r.core_type, r.cycles, r.counters)).collect();
+            let mut rows: Vec<_> =
+                rows.map(|r| (r.task, r.func, r.core_type, r.cycles, r.counters)).collect();
             rows.sort();
             rows
         });
         content.scopes = config.scope_stats.then(|| {
-            let keys = ["site", "phase", "depth", "ring", "task_window_end", "heap_end", "dep_pool_end", "tensormap"];
+            let keys = [
+                "site",
+                "phase",
+                "depth",
+                "ring",
+                "task_window_end",
+                "heap_end",
+                "dep_pool_end",
+                "tensormap",
+            ];
             let lines = scopes(run).into_iter();
             let kept = |line: Value| keys.map(|key| line[key].to_string()).join(" ");
             lines.enumerate().map(|(i, line)| if i == 0 { line.to_string() } else { kept(line) }).collect()
@@ -150,7 +162,12 @@ impl Content {
 /// (predecessor, successor) of every edge in `deps.json`, once.
 pub fn edge_pairs(deps: &Value) -> BTreeSet<(u64, u64)> {
     let id = |value: &Value| value.as_str().and_then(|text| text.parse().ok()).expect("a task id");
-    deps["edges"].as_array().expect("edges").iter().map(|edge| (id(&edge["pred"]), id(&edge["succ"]))).collect()
+    deps["edges"]
+        .as_array()
+        .expect("edges")
+        .iter()
+        .map(|edge| (id(&edge["pred"]), id(&edge["succ"])))
+        .collect()
 }
 
 /// The program that `workload` names.
@@ -172,19 +189,17 @@ pub fn assert_complete(what: &str, run: &Run) {
     }
     let check = dfx_trace::check::check_dir(&run.outputs()).expect("the directory can be checked");
     assert!(check.complete, "{what}: {}\n{:#?}", check.verdict(), check.findings);
-    let warned: Vec<_> =
-        check.findings.iter().filter(|finding| finding.severity != dfx_trace::check::Severity::Note).collect();
+    let warned: Vec<_> = check
+        .findings
+        .iter()
+        .filter(|finding| finding.severity != dfx_trace::check::Severity::Note)
+        .collect();
     assert!(warned.is_empty(), "{what}: {warned:#?}");
 }
 
 /// The rows of `pmu.csv` that `program` must give on `platform`, sorted: task, kernel, core type, cycles, and the counters
 /// that have a column. The task ids are those of the run's submits.
-pub fn expected_pmu(
-    program: &Program,
-    run: &Run,
-    target: Target,
-    event: EventType,
-) -> Vec<PmuCounts> {
+pub fn expected_pmu(program: &Program, run: &Run, target: Target, event: EventType) -> Vec<PmuCounts> {
     let hz = target.geometry().clock_hz;
     let selected = counters(target.platform(), event);
     let mut rows = Vec::new();
@@ -201,8 +216,9 @@ pub fn expected_pmu(
         let of = |kernel: KernelId| program.kernels[kernel.0 as usize].duration;
         for (slot, kernel) in submit.kernels.iter().enumerate() {
             let Some(kernel) = *kernel else { continue };
-            (0..submit.block_num)
-                .for_each(|block| row(task.task_id, block, slot, kernel, submit.duration.unwrap_or(of(kernel))));
+            (0..submit.block_num).for_each(|block| {
+                row(task.task_id, block, slot, kernel, submit.duration.unwrap_or(of(kernel)))
+            });
         }
         for (node, def) in (0..).zip(&submit.nodes) {
             // A node is a task of ring 1, numbered within its graph task.

@@ -32,7 +32,8 @@ fn assert_declared(what: &str, run: &Run, program: &Program) {
     let declared: BTreeSet<(u64, u64)> =
         launch.edges.iter().map(|(pred, succ)| (id(pred.0), id(succ.0))).collect();
     assert_eq!(edge_pairs(&deps), declared, "{what}");
-    let tasks: Vec<u64> = program.submits().filter(|submit| !submit.alloc).map(|submit| id(submit.id.0)).collect();
+    let tasks: Vec<u64> =
+        program.submits().filter(|submit| !submit.alloc).map(|submit| id(submit.id.0)).collect();
     let found = deps["tasks"].as_array().expect("tasks").iter();
     let found: Vec<u64> =
         found.map(|task| task["task_id"].as_str().and_then(|id| id.parse().ok()).expect("an id")).collect();
@@ -91,7 +92,11 @@ fn tiles(seed: u64) -> Result<Program, BuildError> {
     for _ in 0..150 {
         match next(10) {
             0 if scopes < 4 => {
-                if next(3) == 0 { p.manual_scope_begin() } else { p.scope_begin() }
+                if next(3) == 0 {
+                    p.manual_scope_begin()
+                } else {
+                    p.scope_begin()
+                }
                 scopes += 1;
             }
             1 if scopes > 0 => {
@@ -213,8 +218,11 @@ fn no_edges_and_no_tasks_but_graph_tasks_are_a_graph_too() {
 /// A `deps.json` without what differs from run to run: addresses, and the ids and the order that follow from them.
 fn shape(file: &Value) -> Value {
     let tensors = file["tensors"].as_array().expect("tensors");
-    let number: BTreeMap<&str, usize> =
-        tensors.iter().enumerate().map(|(i, tensor)| (tensor["tensor_id"].as_str().expect("an id"), i)).collect();
+    let number: BTreeMap<&str, usize> = tensors
+        .iter()
+        .enumerate()
+        .map(|(i, tensor)| (tensor["tensor_id"].as_str().expect("an id"), i))
+        .collect();
     fn rename(value: &Value, number: &BTreeMap<&str, usize>) -> Value {
         match value {
             Value::Array(list) => list.iter().map(|item| rename(item, number)).collect(),
@@ -232,33 +240,46 @@ fn shape(file: &Value) -> Value {
     rename(file, &number)
 }
 
+/// The same without which block of the cache holds which tokens: that is drawn anew for each captured run.
+fn without_block_table(mut file: Value) -> Value {
+    for task in file["tasks"].as_array_mut().into_iter().flatten() {
+        if task["kernel_ids"][0] != -1 {
+            task["args"][1]["start_offset"] = json!("the block");
+        }
+    }
+    file
+}
+
+fn assert_same_graph(what: &str, ours: &Value, theirs: &Value) {
+    for key in ["tasks", "tensors", "edges"] {
+        let list = |file: &'_ Value| file[key].as_array().cloned().unwrap_or_default();
+        for (i, (ours, theirs)) in list(ours).iter().zip(&list(theirs)).enumerate() {
+            assert_eq!(ours, theirs, "{what}: {key}[{i}]");
+        }
+    }
+    assert_eq!(ours, theirs, "{what}");
+}
+
 /// The captured graphs of the programs that are workloads here: tasks, kernels, scopes, arguments with their shapes, and
 /// edge by edge.
 #[test]
 fn the_captured_graphs_of_the_workloads_are_reproduced_edge_by_edge() {
     let Some(dir) = interop_dir() else { return };
-    let cases = [
-        ("vector_example", "a2a3_vector"),
-        ("paged_attention", "a2a3_paged_attention"),
-    ];
+    let cases = [("vector_example", "a2a3_vector"), ("paged_attention", "a2a3_paged_attention")];
     for (workload, name) in cases {
         let mut found = Vec::new();
         find(&dir.join(name), &mut found);
-        assert!(!found.is_empty(), "no deps.json below {name}");
+        let run = captured(workload, program(workload), A2A3, ClockKind::Virtual);
+        let ours = shape(&deps(&run));
+        let mut exact = 0;
         for path in found {
-            let sample: Value = serde_json::from_str(&std::fs::read_to_string(&path).expect("it can be read"))
-                .expect("it is JSON");
-            let run = captured(workload, program(workload), A2A3, ClockKind::Virtual);
-            let ours = deps(&run);
-            let (ours, theirs) = (shape(&ours), shape(&sample));
-            for key in ["tasks", "tensors", "edges"] {
-                let pairs = ours[key].as_array().into_iter().flatten().zip(theirs[key].as_array().into_iter().flatten());
-                for (i, (ours, theirs)) in pairs.enumerate() {
-                    assert_eq!(ours, theirs, "{workload}: {key}[{i}], {}", path.display());
-                }
-            }
-            assert_eq!(ours, theirs, "{workload}, {}", path.display());
+            let what = format!("{workload}, {}", path.display());
+            let sample = std::fs::read_to_string(&path).expect("it can be read");
+            let theirs = shape(&serde_json::from_str(&sample).expect("it is JSON"));
+            exact += usize::from(ours == theirs);
+            assert_same_graph(&what, &without_block_table(ours.clone()), &without_block_table(theirs));
         }
+        assert!(exact > 0, "{workload}: none of the samples below {name} is the same in every number");
     }
 }
 

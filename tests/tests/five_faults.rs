@@ -1,13 +1,13 @@
 //! Issue 5, point 5: a run that hangs, dies or is killed with everything on. What was recorded and never flushed is
 //! recovered and counted, and nothing that lacks something passes as complete.
 
+use dfx_collector::abi::pmu::EventType;
 use dfx_host_drain::report::{Feature, RunReport, StreamKind};
 use dfx_host_drain::{DfxConfig, Target, Timeouts};
 use dfx_sim::faults::{Fault, FaultPlan};
 use dfx_sim::run::{ClockKind, Rig, RunRequest};
 use dfx_tests::five::{PmuRow, all_on, deps, expected_pmu, pmu, program, scopes, virtual_request};
 use dfx_tests::{A2A3, PLATFORMS, Run, run_on};
-use dfx_collector::abi::pmu::EventType;
 use std::time::Duration;
 
 const WORKLOAD: &str = "paged_attention:60";
@@ -20,7 +20,8 @@ fn timeouts() -> Timeouts {
 
 fn faulty(target: Target, clock: ClockKind, fault: Fault, timeouts: Timeouts) -> Run {
     let config = DfxConfig { timeouts, ..all_on() };
-    let request = RunRequest { clock, faults: FaultPlan(vec![fault]), ..virtual_request(WORKLOAD, target, config) };
+    let request =
+        RunRequest { clock, faults: FaultPlan(vec![fault]), ..virtual_request(WORKLOAD, target, config) };
     run_on(request, program(WORKLOAD), &Rig::new(target))
 }
 
@@ -38,7 +39,8 @@ fn assert_honest(what: &str, run: &Run, target: Target, exact_cycles: bool) -> R
     let mut expected = expected_pmu(&program(WORKLOAD), run, target, EventType::PipeUtilization);
     for PmuRow { task, func, core_type, cycles, counters, .. } in rows {
         let is = |row: &(u64, u32, u32, u64, Vec<u32>)| {
-            (row.0, row.1, row.2, &row.4) == (task, func, core_type, &counters) && (!exact_cycles || row.3 == cycles)
+            (row.0, row.1, row.2, &row.4) == (task, func, core_type, &counters)
+                && (!exact_cycles || row.3 == cycles)
         };
         let at = expected.iter().position(is);
         let at = at.unwrap_or_else(|| panic!("{what}: no such row, or twice: task {task:#x} {counters:?}"));
@@ -49,7 +51,11 @@ fn assert_honest(what: &str, run: &Run, target: Target, exact_cycles: bool) -> R
     if run.outputs().join("deps.json").exists() {
         let tasks = deps(run)["tasks"].as_array().map_or(0, Vec::len) as u64;
         assert_eq!(tasks, collected(StreamKind::Submit), "{what}: captured submits");
-        assert_eq!(report.sum(StreamKind::Submit, |s| s.dropped + s.lost + s.corrupt), 0, "{what}: no such graph");
+        assert_eq!(
+            report.sum(StreamKind::Submit, |s| s.dropped + s.lost + s.corrupt),
+            0,
+            "{what}: no such graph"
+        );
     } else {
         assert!(report.reasons.iter().any(|reason| reason.feature == Some(Feature::DepGen)), "{what}");
     }
@@ -58,7 +64,9 @@ fn assert_honest(what: &str, run: &Run, target: Target, exact_cycles: bool) -> R
     let broken: Vec<_> = check
         .findings
         .iter()
-        .filter(|finding| finding.severity == dfx_trace::check::Severity::Error && finding.code != "incomplete-run")
+        .filter(|finding| {
+            finding.severity == dfx_trace::check::Severity::Error && finding.code != "incomplete-run"
+        })
         .filter(|finding| !finding.file.starts_with("chip_swimlane"))
         .collect();
     assert!(broken.is_empty(), "{what}: {broken:#?}");
@@ -82,7 +90,11 @@ fn after_a_hang_what_was_recorded_is_there_and_marked() {
 
 #[test]
 fn after_the_op_timeout_what_was_never_flushed_is_recovered_and_counted() {
-    let killed = Timeouts { op_execute: Duration::from_millis(700), scheduler: Duration::from_secs(9), ..Timeouts::default() };
+    let killed = Timeouts {
+        op_execute: Duration::from_millis(700),
+        scheduler: Duration::from_secs(9),
+        ..Timeouts::default()
+    };
     for target in PLATFORMS {
         for clock in [ClockKind::Virtual, ClockKind::Threads] {
             let what = format!("op timeout on {}, {clock:?}", target.name());
@@ -92,7 +104,8 @@ fn after_the_op_timeout_what_was_never_flushed_is_recovered_and_counted() {
             let recovered = |kind| report.sum(kind, |stream| stream.recovered);
             assert!(recovered(StreamKind::PmuRow) > 0, "{what}: {:#?}", report.streams);
             // A lane counts its records in the shared memory every so often: the last few of each may be unseen.
-            let lanes = report.streams.iter().filter(|stream| stream.kind == StreamKind::PmuRow).count() as u64;
+            let lanes =
+                report.streams.iter().filter(|stream| stream.kind == StreamKind::PmuRow).count() as u64;
             let rows = pmu(&run).1.len() as u64;
             assert!(rows + 8 * lanes >= run.outcome.launch.core_rows, "{what}: {rows} PMU rows");
         }
@@ -128,7 +141,11 @@ fn a_capture_that_lacks_something_leaves_no_graph() {
         let what = target.name();
         assert!(!report.complete && report.sum(StreamKind::Submit, |s| s.dropped + s.lost) > 0, "{what}");
         assert!(!run.outputs().join("deps.json").exists(), "{what}");
-        assert!(report.reasons.iter().any(|reason| reason.code == "graph_refused"), "{what}: {:#?}", report.reasons);
+        assert!(
+            report.reasons.iter().any(|reason| reason.code == "graph_refused"),
+            "{what}: {:#?}",
+            report.reasons
+        );
         assert!(report.streams.iter().all(|stream| stream.conserved()), "{what}");
     }
 }
@@ -138,7 +155,10 @@ fn a_capture_that_lacks_something_leaves_no_graph() {
 fn a_full_disk_is_named_with_its_artifact() {
     for name in ["deps.json", "pmu.csv", "scope_stats.jsonl", "scope_stats/scope_stats.jsonl"] {
         let fault = Fault::Enospc(name.into());
-        let request = RunRequest { faults: FaultPlan(vec![fault]), ..virtual_request("vector_example", A2A3, all_on()) };
+        let request = RunRequest {
+            faults: FaultPlan(vec![fault]),
+            ..virtual_request("vector_example", A2A3, all_on())
+        };
         let run = run_on(request, program("vector_example"), &Rig::new(A2A3));
         let Some(error) = &run.outcome.export_error else { continue };
         assert!(error.to_string().contains(name), "{name}: {error}");

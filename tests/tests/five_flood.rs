@@ -9,7 +9,8 @@ use dfx_tests::{A2A3, A5, run_named};
 #[test]
 fn a_flood_of_submits_is_captured_whole() {
     let config = DfxConfig { dep_gen: true, ..DfxConfig::default() };
-    for (target, clock) in [(A2A3, ClockKind::Threads), (A2A3, ClockKind::Virtual), (A5, ClockKind::Threads)] {
+    for (target, clock) in [(A2A3, ClockKind::Threads), (A2A3, ClockKind::Virtual), (A5, ClockKind::Threads)]
+    {
         let what = format!("flood on {}, {clock:?}", target.name());
         let run = run_named(RunRequest { clock, ..virtual_request("flood:65536", target, config.clone()) });
         assert_complete(&what, &run);

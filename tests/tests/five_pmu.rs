@@ -5,7 +5,9 @@ use dfx_host_drain::report::StreamKind;
 use dfx_host_drain::{DfxConfig, Target};
 use dfx_sim::faults::{Fault, FaultPlan};
 use dfx_sim::run::{Rig, RunRequest};
-use dfx_tests::five::{PmuCounts, PmuRow, all_on, assert_complete, expected_pmu, pmu, program, virtual_request};
+use dfx_tests::five::{
+    PmuCounts, PmuRow, all_on, assert_complete, expected_pmu, pmu, program, virtual_request,
+};
 use dfx_tests::{A2A3, A5, PLATFORMS, Run, run_named, run_on};
 use std::collections::BTreeMap;
 
@@ -14,7 +16,8 @@ fn counting(event: EventType) -> DfxConfig {
 }
 
 fn counts(rows: Vec<PmuRow>) -> Vec<PmuCounts> {
-    let mut rows: Vec<_> = rows.into_iter().map(|r| (r.task, r.func, r.core_type, r.cycles, r.counters)).collect();
+    let mut rows: Vec<_> =
+        rows.into_iter().map(|r| (r.task, r.func, r.core_type, r.cycles, r.counters)).collect();
     rows.sort();
     rows
 }
@@ -22,7 +25,8 @@ fn counts(rows: Vec<PmuRow>) -> Vec<PmuCounts> {
 /// Columns by name, and each row's counters as they can be computed.
 fn assert_predicted(what: &str, workload: &str, run: &Run, target: Target, event: EventType) {
     let (columns, rows) = pmu(run);
-    let named = counters(target.platform(), event).iter().map(|counter| counter.name).filter(|name| !name.is_empty());
+    let named =
+        counters(target.platform(), event).iter().map(|counter| counter.name).filter(|name| !name.is_empty());
     assert_eq!(columns, named.collect::<Vec<_>>(), "{what}");
     assert!(rows.iter().all(|row| row.event == event as u32), "{what}");
     assert_eq!(counts(rows), expected_pmu(&program(workload), run, target, event), "{what}");
@@ -65,7 +69,10 @@ fn on_real_threads_the_counters_are_predicted_too() {
             let expected = expected_pmu(&program(workload), &run, target, EventType::PipeUtilization);
             // Without the cycles, which come fourth.
             let timeless = |rows: Vec<PmuCounts>| {
-                let mut rows: Vec<_> = rows.into_iter().map(|(task, func, kind, _, counts)| (task, func, kind, counts)).collect();
+                let mut rows: Vec<_> = rows
+                    .into_iter()
+                    .map(|(task, func, kind, _, counts)| (task, func, kind, counts))
+                    .collect();
                 rows.sort();
                 rows
             };
@@ -84,7 +91,11 @@ fn a_row_names_the_core_and_thread_of_its_task() {
         let mut cores: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         records.aicore_tasks.iter().for_each(|row| cores.entry(row.task).or_default().push(row.core));
         for row in pmu(&run).1 {
-            assert_eq!(row.core_type, u32::from(records.metadata.core_types[row.core as usize] == "aiv"), "{row:?}");
+            assert_eq!(
+                row.core_type,
+                u32::from(records.metadata.core_types[row.core as usize] == "aiv"),
+                "{row:?}"
+            );
             assert_eq!(i64::from(row.thread), i64::from(threads[row.core as usize]), "{row:?}");
             assert!(cores[&row.task].contains(&row.core), "{row:?}");
         }
@@ -98,7 +109,9 @@ fn only_the_platform_with_one_set_of_counters_gives_up_the_second_task() {
         let run = run_named(virtual_request("flood:400", target, config));
         let mut rows: Vec<_> = run.records().aicpu_tasks.clone();
         rows.sort_by_key(|row| (row.core, row.token));
-        rows.windows(2).filter(|pair| pair[0].core == pair[1].core && pair[1].dispatch < pair[0].finish).count()
+        rows.windows(2)
+            .filter(|pair| pair[0].core == pair[1].core && pair[1].dispatch < pair[0].finish)
+            .count()
     };
     let swimlane = DfxConfig { pmu: None, ..all_on() };
     assert!(overlaps(A2A3, swimlane.clone()) > 50 && overlaps(A5, swimlane) > 50);
@@ -116,7 +129,8 @@ fn a_stale_slot_is_counted_and_given_to_no_task() {
         let report = run.report();
         assert_eq!(report.sum(StreamKind::PmuRow, |stream| stream.mismatched), 1, "{workload}");
         assert!(!report.complete, "{workload}");
-        let reason = report.reasons.iter().find(|reason| reason.feature == Some(dfx_host_drain::report::Feature::Pmu));
+        let reason =
+            report.reasons.iter().find(|reason| reason.feature == Some(dfx_host_drain::report::Feature::Pmu));
         assert!(reason.is_some_and(|reason| reason.count == 1), "{workload}: {:#?}", report.reasons);
         assert!(report.streams.iter().all(|stream| stream.conserved()), "{workload}");
         let stale = run.outcome.launch.tasks[submit].task_id;

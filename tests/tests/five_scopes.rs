@@ -47,14 +47,28 @@ fn bytes_are_exact_for_any_number_of_wraps() {
                 assert_eq!(lines.len(), 5, "{what}");
                 assert!((0..4).all(|ring| lines[0]["heap_max"][ring] == heap * KIB), "{what}: {}", lines[0]);
                 let (begin, end) = (&lines[2], &lines[3]);
-                assert_eq!((begin["phase"].as_str(), end["phase"].as_str()), (Some("begin"), Some("end")), "{what}");
+                assert_eq!(
+                    (begin["phase"].as_str(), end["phase"].as_str()),
+                    (Some("begin"), Some("end")),
+                    "{what}"
+                );
                 assert_eq!((number(begin, "heap_start"), number(begin, "heap_end")), (0, 0), "{what}");
                 let (start, end_at) = (number(end, "heap_start"), number(end, "heap_end"));
                 assert_eq!(end_at, made * KIB, "{what}: bytes allocated");
                 // What is live fits into the heap, and is a whole number of parts.
-                assert!(start <= end_at && end_at - start <= heap * KIB && start % KIB == 0, "{what}: {start}");
-                assert_eq!((number(end, "task_window_end"), number(end, "dep_pool_end")), (made, 1), "{what}");
-                assert_eq!(number(end, "task_window_end") - number(end, "task_window_start"), (end_at - start) / KIB);
+                assert!(
+                    start <= end_at && end_at - start <= heap * KIB && start % KIB == 0,
+                    "{what}: {start}"
+                );
+                assert_eq!(
+                    (number(end, "task_window_end"), number(end, "dep_pool_end")),
+                    (made, 1),
+                    "{what}"
+                );
+                assert_eq!(
+                    number(end, "task_window_end") - number(end, "task_window_start"),
+                    (end_at - start) / KIB
+                );
             }
         }
     }
@@ -160,7 +174,10 @@ fn every_line_parses_whatever_the_site_is_called() {
             if base.len() <= 31 && !base.is_empty() {
                 assert_eq!(file, base, "{name:?}");
             } else if !base.is_empty() {
-                assert!(base.starts_with(file.trim_end_matches('\u{fffd}')) && file.len() >= 30, "{name:?}: {file:?}");
+                assert!(
+                    base.starts_with(file.trim_end_matches('\u{fffd}')) && file.len() >= 30,
+                    "{name:?}: {file:?}"
+                );
             }
         }
     }

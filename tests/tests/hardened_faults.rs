@@ -38,7 +38,8 @@ fn all() -> Vec<(String, Fault)> {
     let listed = faults::ALL.iter().map(|(spelling, _)| *spelling).filter(|spelling| *spelling != "kill:MS");
     let mut texts = Vec::new();
     for spelling in listed {
-        let text = spelling.replace("MS", "30").replace("TASK", "5000").replace(":K", ":1").replace("CORE", "2");
+        let text =
+            spelling.replace("MS", "30").replace("TASK", "5000").replace(":K", ":1").replace("CORE", "2");
         if spelling.contains("FILE") {
             texts.extend(["chip_swimlane_records.json", "run.json"].map(|file| text.replace("FILE", file)));
         } else if spelling.contains(":N") {
@@ -47,14 +48,19 @@ fn all() -> Vec<(String, Fault)> {
             texts.push(text);
         }
     }
-    texts.into_iter().map(|text| (text.clone(), text.parse().unwrap_or_else(|error| panic!("{text}: {error}")))).collect()
+    texts
+        .into_iter()
+        .map(|text| (text.clone(), text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))))
+        .collect()
 }
 
 fn expected(fault: &Fault, target: Target) -> Expect {
     match fault {
-        Fault::CopyFailOnce | Fault::DupReady | Fault::ReorderReady | Fault::HostStall(_) | Fault::DryLane(_) => {
-            Expect::Complete
-        }
+        Fault::CopyFailOnce
+        | Fault::DupReady
+        | Fault::ReorderReady
+        | Fault::HostStall(_)
+        | Fault::DryLane(_) => Expect::Complete,
         // Regions and buffers lie in a few large blocks: no small registration is made.
         Fault::RegisterFailSmall => Expect::Complete,
         // The a5 registers nothing.
@@ -87,7 +93,11 @@ fn run_with(faults: &[Fault], target: Target, clock: ClockKind) -> Ended {
     let begun = Instant::now();
     let outcome = run::run_program(&request, program, &rig, &|_| {});
     assert!(begun.elapsed() < BOUND, "{faults:?}: took {:?}", begun.elapsed());
-    assert_eq!((rig.device.live_allocations(), rig.device.live_registrations()), (0, 0), "{faults:?}: not given back");
+    assert_eq!(
+        (rig.device.live_allocations(), rig.device.live_registrations()),
+        (0, 0),
+        "{faults:?}: not given back"
+    );
     Ended { outcome, dir }
 }
 
@@ -96,7 +106,10 @@ fn assert_true_to_itself(what: &str, ended: &Ended) {
     let dir = ended.dir.path().join(run::OUTPUT_DIR);
     let files = contents(&dir);
     for name in files.keys() {
-        assert!(["chip_swimlane_records.json", "run.json"].contains(&name.as_str()), "{what}: {name} was left");
+        assert!(
+            ["chip_swimlane_records.json", "run.json"].contains(&name.as_str()),
+            "{what}: {name} was left"
+        );
     }
     let Ok(outcome) = &ended.outcome else {
         let message = ended.outcome.as_ref().unwrap_err().to_string();
@@ -105,7 +118,11 @@ fn assert_true_to_itself(what: &str, ended: &Ended) {
     };
     assert_eq!(outcome.leaked, 0, "{what}");
     let report = &outcome.report;
-    assert_eq!(serde_json::from_slice::<dfx_host_drain::report::RunReport>(&files["run.json"]).unwrap(), *report, "{what}");
+    assert_eq!(
+        serde_json::from_slice::<dfx_host_drain::report::RunReport>(&files["run.json"]).unwrap(),
+        *report,
+        "{what}"
+    );
     assert_eq!(report.complete, report.reasons.is_empty(), "{what}");
     for stream in &report.streams {
         assert!(stream.conserved(), "{what}: {stream:?}");
@@ -136,19 +153,31 @@ fn assert_expected(what: &str, fault: &Fault, expect: Expect, ended: &Ended) {
     let outcome = match (&ended.outcome, expect) {
         (Err(RunFailure::Session(error)), Expect::Refused) => {
             assert!(error.to_string().contains("run without diagnostics"), "{what}: {error}");
-            return assert!(!ended.dir.path().join(run::OUTPUT_DIR).exists(), "{what}: an empty directory was left");
+            return assert!(
+                !ended.dir.path().join(run::OUTPUT_DIR).exists(),
+                "{what}: an empty directory was left"
+            );
         }
         (Err(RunFailure::Report(error)), Expect::NotReported) => {
-            return assert!(error.to_string().contains("run.json") && error.to_string().contains("free space"), "{error}");
+            return assert!(
+                error.to_string().contains("run.json") && error.to_string().contains("free space"),
+                "{error}"
+            );
         }
         (Ok(outcome), _) => outcome,
         (Err(error), _) => panic!("{what}: {error}, expected {expect:?}"),
     };
     let reasons = &outcome.report.reasons;
-    let said = |code: &str, word: &str| reasons.iter().any(|reason| reason.code == code && reason.message.contains(word));
+    let said = |code: &str, word: &str| {
+        reasons.iter().any(|reason| reason.code == code && reason.message.contains(word))
+    };
     match expect {
-        Expect::Complete => assert!(outcome.report.complete && outcome.failure().is_none(), "{what}: {reasons:#?}"),
-        Expect::NotWritten => assert!(outcome.failure().is_some() && said("artifact_not_written", "free space"), "{what}"),
+        Expect::Complete => {
+            assert!(outcome.report.complete && outcome.failure().is_none(), "{what}: {reasons:#?}")
+        }
+        Expect::NotWritten => {
+            assert!(outcome.failure().is_some() && said("artifact_not_written", "free space"), "{what}")
+        }
         _ => assert!(!outcome.report.complete && outcome.failure().is_none(), "{what}: {reasons:#?}"),
     }
     let named = match fault {
@@ -194,7 +223,10 @@ fn every_fault_on_virtual_time_ends_is_named_and_can_be_repeated() {
             let first = run();
             assert_true_to_itself(&what, &first);
             assert_expected(&what, &fault, expected(&fault, target), &first);
-            assert!(files(first.dir.path()) == files(run().dir.path()), "{what}: two runs with one seed differ");
+            assert!(
+                files(first.dir.path()) == files(run().dir.path()),
+                "{what}: two runs with one seed differ"
+            );
         }
     }
 }

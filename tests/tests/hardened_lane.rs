@@ -9,7 +9,9 @@ use dfx_collector::clock::Clock;
 use dfx_collector::swimlane::{CoreRecorder, SchedPhase, Swimlane, rotation_entry};
 use dfx_host_drain::report::{StreamKind, StreamReport};
 use dfx_host_drain::testpoint::Points;
-use dfx_host_drain::{Backpressure, Board, DeviceEnd, DfxConfig, Drive, PoolSizes, Session, SessionSpec, Target};
+use dfx_host_drain::{
+    Backpressure, Board, DeviceEnd, DfxConfig, Drive, PoolSizes, Session, SessionSpec, Target,
+};
 use dfx_sim::device::SimDevice;
 use dfx_sim::exec::virtual_time::VirtualExec;
 use dfx_sim::exec::{Actor, ActorId, Cost, Exec};
@@ -46,7 +48,8 @@ fn schedule(swimlane: &Swimlane<DeviceClock>, table: DeviceAddr, thread: u32, ex
     let cores = OWNED[thread as usize];
     // SAFETY: `init` filled the table, and this actor is the only one to record for these cores.
     let attach = |core| unsafe {
-        CoreRecorder::attach(std::ptr::with_exposed_provenance(rotation_entry(table, core).0 as usize)).expect("a core")
+        CoreRecorder::attach(std::ptr::with_exposed_provenance(rotation_entry(table, core).0 as usize))
+            .expect("a core")
     };
     let mut recorders = cores.map(attach);
     let me = ActorId::Aicpu(thread);
@@ -103,9 +106,13 @@ fn record(target: Target, policy: Backpressure, dry: bool) -> Recorded {
         pools: PoolSizes::all(8),
         ..DfxConfig::default()
     };
-    let plan = FaultPlan(if dry { vec![format!("dry-lane:{DRY}").parse().expect("a fault")] } else { Vec::new() });
-    let board =
-        Board { platform: target.platform(), core_is_aic: (0..CORES).map(|core| core < 2).collect(), aicpu_threads: 3 };
+    let plan =
+        FaultPlan(if dry { vec![format!("dry-lane:{DRY}").parse().expect("a fault")] } else { Vec::new() });
+    let board = Board {
+        platform: target.platform(),
+        core_is_aic: (0..CORES).map(|core| core < 2).collect(),
+        aicpu_threads: 3,
+    };
     let spec = SessionSpec {
         config: config.clone(),
         board,
@@ -128,7 +135,9 @@ fn record(target: Target, policy: Backpressure, dry: bool) -> Recorded {
     // SAFETY: the session made the region for this platform, and it outlives the launch; nothing else runs yet.
     unsafe {
         let launch = Some(exec.now_aicpu());
-        swimlane.init(target.geometry(), region.base, region.rotation_table, CORES, launch).expect("a region");
+        swimlane
+            .init(target.geometry(), region.base, region.rotation_table, CORES, launch)
+            .expect("a region");
         swimlane.init_phases(2, 1);
     }
     let left = Arc::new(AtomicU32::new(2));
@@ -207,7 +216,11 @@ fn a_dry_lane_makes_only_its_own_thread_wait_under_lane_and_all_of_them_under_gl
             let stalls = dry.streams.iter().find(|s| s.kind == StreamKind::AicpuTask && s.lane == DRY);
             let stalls = stalls.expect("it recorded");
             assert!(stalls.max_stall_ns > 1_000_000, "{what}: {stalls:?}");
-            assert_ne!(of_thread(&plain.records, 0), of_thread(&dry.records, 0), "{what}: its own thread waited");
+            assert_ne!(
+                of_thread(&plain.records, 0),
+                of_thread(&dry.records, 0),
+                "{what}: its own thread waited"
+            );
             let same = of_thread(&plain.records, 1) == of_thread(&dry.records, 1);
             if policy == Backpressure::Lane {
                 assert!(same && !waited(&dry.streams, 1), "{what}: the other thread's times changed");
@@ -226,7 +239,8 @@ fn a_dry_lane_in_a_whole_run_loses_nothing_and_stalls_no_other_lane() {
     for target in PLATFORMS {
         for clock in [ClockKind::Threads, ClockKind::Virtual] {
             let what = format!("{} {clock:?}", target.name());
-            let mut request = RunRequest { clock, pace: Some(true), ..request("flood:24000", target, Level::OrchPhases) };
+            let mut request =
+                RunRequest { clock, pace: Some(true), ..request("flood:24000", target, Level::OrchPhases) };
             request.faults = FaultPlan(vec![format!("dry-lane:{DRY}").parse().expect("a fault")]);
             let run = run_named(request);
             assert!(run.outcome.report.complete, "{what}: {:#?}", run.outcome.report.reasons);

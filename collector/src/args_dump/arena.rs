@@ -156,7 +156,8 @@ impl Arena {
         let end = start + bytes;
         if self.acknowledges {
             // SYNC POINT: host saved the bytes (host-drain, args dump: acknowledge); they may be overwritten.
-            let saved = fence::observe(mem.u64_at(ARENA.acknowledged)).min(self.write);
+            // Whatever the word says: nobody can have saved what was not published.
+            let saved = fence::observe(mem.u64_at(ARENA.acknowledged)).min(self.published_to);
             // With nothing left to save, a gap is no hindrance.
             let limit = if saved == self.write { start + self.size } else { saved + self.size };
             self.limit = self.limit.max(limit);
@@ -181,7 +182,7 @@ impl Arena {
     }
 
     /// What the host has done for this arena so far; changes as long as it lives.
-    fn progress(&self, mem: &Mem) -> u64 {
+    pub(super) fn progress(&self, mem: &Mem) -> u64 {
         fence::observe(mem.u64_at(if self.acknowledges { ARENA.acknowledged } else { ARENA.completed }))
     }
 

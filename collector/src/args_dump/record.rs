@@ -3,6 +3,7 @@
 use super::Kind;
 use crate::abi::args_dump::{FLAG_REFERENCE, FLAG_SHED, Info, MAX_FUNC_IDS, Record};
 use crate::abi::tensor::{DataType, MAX_DIMS};
+use core::mem::offset_of;
 
 /// What a record says of its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,29 +30,26 @@ impl Payload {
 pub(super) unsafe fn write(slot: *mut Record, info: &Info, payload: Payload, dense: bool) {
     let tensor = info.kind != Kind::Scalar as u8;
     let flags = info.flags & !(FLAG_REFERENCE | FLAG_SHED) | payload.flags;
-    // SAFETY: the caller's contract.
+    let bytes = |low: [u8; 4]| u64::from(u32::from_le_bytes(low));
+    // −1 becomes `NO_FUNC_ID`.
+    let [first, second, third] = info.func_ids.map(|id| u64::from(id as u16));
+    let ndims = info.ndims.min(MAX_DIMS as u8);
+    // In words of eight bytes, little-endian as both platforms are: a store for each field would cost twice as much.
+    let words: [u64; 9] = [
+        info.task_id,
+        bytes([info.role, info.stage, ndims, 0]) | u64::from(info.arg_index) << 32,
+        bytes([info.dtype, u8::from(payload.truncated), u8::from(dense), 0]),
+        payload.offset,
+        payload.size,
+        if tensor { 0 } else { info.scalar_value },
+        bytes([info.kind, flags, 0, 0]) | first << 16 | second << 32 | third << 48,
+        info.func_count.clamp(0, MAX_FUNC_IDS as i32) as u64,
+        info.start_offset,
+    ];
+    // SAFETY: the words are the record's first fields, as the assertions below say; the slot is the lane's.
     unsafe {
-        (&raw mut (*slot).task_id).write(info.task_id);
-        (&raw mut (*slot).role).write(info.role);
-        (&raw mut (*slot).stage).write(info.stage);
-        (&raw mut (*slot).ndims).write(info.ndims.min(MAX_DIMS as u8));
-        (&raw mut (*slot)._pad0).write(0);
-        (&raw mut (*slot).arg_index).write(info.arg_index);
-        (&raw mut (*slot).dtype).write(info.dtype);
-        (&raw mut (*slot).truncated).write(u8::from(payload.truncated));
-        (&raw mut (*slot).is_contiguous).write(u8::from(dense));
-        (&raw mut (*slot)._pad1).write([0; 5]);
-        (&raw mut (*slot).payload_offset).write(payload.offset);
-        (&raw mut (*slot).payload_size).write(payload.size);
-        (&raw mut (*slot).scalar_value).write(if tensor { 0 } else { info.scalar_value });
-        (&raw mut (*slot).kind).write(info.kind);
-        (&raw mut (*slot).flags).write(flags);
-        // −1 becomes `NO_FUNC_ID`.
-        (&raw mut (*slot).func_ids).write(info.func_ids.map(|id| id as u16));
-        (&raw mut (*slot).func_count).write(info.func_count.clamp(0, MAX_FUNC_IDS as i32) as u8);
-        (&raw mut (*slot)._pad2).write([0; 7]);
-        (&raw mut (*slot).start_offset).write(info.start_offset);
-        if info.ndims != 0 {
+        slot.cast::<[u64; 9]>().write(words);
+        if ndims != 0 {
             // All of them: entries from `ndims` on mean nothing to anybody.
             (&raw mut (*slot).strides).write(info.strides);
             (&raw mut (*slot).shapes).write(info.shapes);
@@ -59,15 +57,39 @@ pub(super) unsafe fn write(slot: *mut Record, info: &Info, payload: Payload, den
     }
 }
 
+const _: () = {
+    assert!(cfg!(target_endian = "little"));
+    assert!(
+        offset_of!(Record, role) == 8 && offset_of!(Record, stage) == 9 && offset_of!(Record, ndims) == 10
+    );
+    assert!(offset_of!(Record, arg_index) == 12 && offset_of!(Record, dtype) == 16);
+    assert!(offset_of!(Record, truncated) == 17 && offset_of!(Record, is_contiguous) == 18);
+    assert!(offset_of!(Record, payload_offset) == 24 && offset_of!(Record, payload_size) == 32);
+    assert!(offset_of!(Record, scalar_value) == 40 && offset_of!(Record, kind) == 48);
+    assert!(offset_of!(Record, flags) == 49 && offset_of!(Record, func_ids) == 50);
+    assert!(offset_of!(Record, func_count) == 56 && offset_of!(Record, start_offset) == 64);
+    assert!(offset_of!(Record, strides) == 72);
+};
+
 /// Whether the elements lie without holes, in order: dimensions of one element do not count, and nothing has no holes.
 #[inline(always)]
 pub(super) fn is_dense(info: &Info) -> bool {
-    let (mut next, mut dense) = (1u64, true);
-    for (shape, stride) in
-        info.shapes.iter().zip(&info.strides).take((info.ndims as usize).min(MAX_DIMS)).rev()
-    {
-        dense &= u64::from(*stride) == next || *shape == 1;
+    let mut next = 1u64;
+    let mut dims = (info.ndims as usize).min(MAX_DIMS);
+    while dims > 0 {
+        dims -= 1;
+        let (Some(shape), Some(stride)) = (info.shapes.get(dims), info.strides.get(dims)) else { break };
+        if u64::from(*stride) != next && *shape != 1 {
+            return is_empty(info);
+        }
         next = next.wrapping_mul(u64::from(*shape));
     }
-    dense || next == 0 || DataType::bytes_of(info.dtype) == 0
+    true
+}
+
+/// Whether there are no elements, or they have no bytes.
+#[inline(never)]
+fn is_empty(info: &Info) -> bool {
+    info.shapes.iter().take(info.ndims as usize).any(|shape| *shape == 0)
+        || DataType::bytes_of(info.dtype) == 0
 }

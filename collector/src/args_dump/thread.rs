@@ -50,6 +50,8 @@ struct Meal {
     arg: u32,
     /// The lane's account of waits when it began.
     since: u64,
+    /// What the host had done by then.
+    progress: u64,
 }
 
 /// What a thread needs of the dump that it belongs to.
@@ -68,7 +70,7 @@ impl Thread {
         all: false,
         dedup: false,
         account: Account { shed_bytes: 0, saved_bytes: 0, shed: 0, saved: 0 },
-        meal: Meal { task: u64::MAX, stage: 0, arg: 0, since: 0 },
+        meal: Meal { task: u64::MAX, stage: 0, arg: 0, since: 0, progress: 0 },
     };
 
     /// The lane and arena in the state at `state`; takes a buffer if one is there.
@@ -282,8 +284,9 @@ impl Thread {
         let waited = mem.u64_at(STALLS.ticks).load(Relaxed);
         let same =
             (info.task_id, info.stage) == (self.meal.task, self.meal.stage) && info.arg_index > self.meal.arg;
-        let since = if same { self.meal.since } else { waited };
-        self.meal = Meal { task: info.task_id, stage: info.stage, arg: info.arg_index, since };
+        let (since, progress) =
+            if same { (self.meal.since, self.meal.progress) } else { (waited, self.arena.progress(mem)) };
+        self.meal = Meal { task: info.task_id, stage: info.stage, arg: info.arg_index, since, progress };
 
         let begin = clock.now();
         // An eighth is left to the lane: the record must not be lost with its payload.
@@ -300,7 +303,8 @@ impl Thread {
         if ticks != 0 {
             mem.add_stall(ticks);
         }
-        if !found {
+        // A host that saved something meanwhile is slow, not gone.
+        if !found && self.arena.progress(mem) == progress {
             self.arena.give_up(mem);
         }
         found

@@ -258,8 +258,11 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
     #[inline]
     pub unsafe fn record_task(&self, core: u32, thread: u32, task_id: u64, func_id: u32, core_type: i32) {
         let cores = Self::gate(&self.read_cores);
+        if cores == 0 {
+            return;
+        }
         if core >= cores {
-            return self.no_core(cores);
+            return self.ports.misuse();
         }
         // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's.
         unsafe {
@@ -310,8 +313,11 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
         core_type: i32,
     ) {
         let cores = Self::gate(&self.ring_cores);
+        if cores == 0 {
+            return;
+        }
         if core >= cores {
-            return self.no_core(cores);
+            return self.ports.misuse();
         }
         // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's.
         unsafe {

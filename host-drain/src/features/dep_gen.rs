@@ -27,6 +27,7 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
             spares: Spares::default(),
         }],
         side: Vec::new(),
+        arenas: Vec::new(),
         streams: Streams::Only(StreamKind::Submit),
     })
 }
@@ -35,7 +36,24 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
 ///
 /// # Errors
 /// When the transport fails.
-pub fn overflow_total(transport: &dyn Transport, region: &Region, board: &Board) -> Result<u32, TransportError> {
+pub fn overflow_total(
+    transport: &dyn Transport,
+    region: &Region,
+    board: &Board,
+) -> Result<u32, TransportError> {
     let layout = DepGenLayout::of(board.platform);
     transport.load_u32(region.base.offset((layout.lane() + DepGenLayout::OVERFLOW_TOTAL) as u64))
+}
+
+/// Submits that our device half cut short: more tensors than a record holds, or a chain longer than a buffer.
+///
+/// # Errors
+/// When the transport fails.
+pub fn truncated_total(
+    transport: &dyn Transport,
+    region: &Region,
+    board: &Board,
+) -> Result<u32, TransportError> {
+    let layout = DepGenLayout::of(board.platform);
+    transport.load_u32(region.base.offset((layout.lane() + DepGenLayout::TRUNCATED) as u64))
 }

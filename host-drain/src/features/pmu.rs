@@ -51,6 +51,7 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
             Platform::A2a3 => Vec::new(),
             Platform::A5 => vec![8 * cores, size_of::<AicoreRing>() as u64 * cores],
         },
+        arenas: Vec::new(),
         streams: Streams::Only(StreamKind::PmuRow),
     })
 }

@@ -29,6 +29,7 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
             spares: Spares::default(),
         }],
         side: Vec::new(),
+        arenas: Vec::new(),
         streams: Streams::Only(StreamKind::ScopeSample),
     })
 }
@@ -49,7 +50,8 @@ pub fn capacities(
     for ring in 0..RINGS {
         capacities.task_window[ring] = word(layout.task_window_cap + 4 * ring)?;
         capacities.dep_pool[ring] = word(layout.dep_pool_cap + 4 * ring)?;
-        capacities.heap[ring] = transport.load_u64(region.base.offset((layout.heap_cap + 8 * ring) as u64))?;
+        capacities.heap[ring] =
+            transport.load_u64(region.base.offset((layout.heap_cap + 8 * ring) as u64))?;
     }
     Ok(capacities)
 }

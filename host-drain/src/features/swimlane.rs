@@ -36,7 +36,8 @@ const fn stream_of(kind: BufferKind) -> StreamKind {
 pub fn plan(config: &DfxConfig, board: &Board) -> RegionPlan {
     let level = config.chip_swimlane;
     let layout = SwimlaneLayout::of(board.platform, board.cores());
-    let mut kinds: Vec<(BufferKind, u32, u32)> = vec![(BufferKind::AicoreTask, board.cores(), config.pools.core)];
+    let mut kinds: Vec<(BufferKind, u32, u32)> =
+        vec![(BufferKind::AicoreTask, board.cores(), config.pools.core)];
     if level >= Level::AicpuTiming {
         kinds.push((BufferKind::AicpuTask, board.cores(), config.pools.task));
     }
@@ -77,6 +78,7 @@ pub fn plan(config: &DfxConfig, board: &Board) -> RegionPlan {
             .map(|(kind, index, buffers)| lane(kind, index, buffers))
             .collect(),
         side: vec![8 * u64::from(board.cores())],
+        arenas: Vec::new(),
         streams: Streams::ByKind(|raw| BufferKind::from_raw(raw).map(stream_of)),
     }
 }
@@ -94,7 +96,13 @@ pub fn for_device(region: &Region, board: &Board) -> SwimlaneRegion {
 const ELSE: &str = "something else writes to the shared memory, or the device half is of another revision";
 
 /// What only this feature knows at the end: the level in force, and which thread owned which core.
-pub fn close(transport: &dyn Transport, region: &Region, config: &DfxConfig, board: &Board, closed: &mut Closed) {
+pub fn close(
+    transport: &dyn Transport,
+    region: &Region,
+    config: &DfxConfig,
+    board: &Board,
+    closed: &mut Closed,
+) {
     let layout = SwimlaneLayout::of(board.platform, board.cores());
     let word = |offset: usize| transport.load_u32(region.base.offset(offset as u64));
     let reason = |code: &str, message: String| Reason {

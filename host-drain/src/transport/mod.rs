@@ -12,6 +12,9 @@ pub use svm::Svm;
 
 use crate::memory::MemoryError;
 use dfx_collector::abi::DeviceAddr;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 /// An access that did not happen.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -35,6 +38,17 @@ pub enum TransportError {
     /// The platform refused.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+}
+
+/// A range that did not get into a file.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteOutError {
+    /// The device's side failed.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The file's side failed.
+    #[error(transparent)]
+    File(#[from] io::Error),
 }
 
 /// The host's way to device memory.
@@ -83,6 +97,24 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// [`TransportError`]; the destination is then unspecified.
     fn fetch(&self, at: DeviceAddr, into: &mut [u8]) -> Result<(), TransportError>;
+
+    /// Writes a range that its writer has handed over into `file` at `place`: from where it lies if the host can reach it,
+    /// else through `staging`, which is as long as the range afterwards and is kept from call to call.
+    ///
+    /// # Errors
+    /// [`WriteOutError`]; what is in that part of the file is then unspecified.
+    fn write_out(
+        &self,
+        at: DeviceAddr,
+        bytes: u64,
+        file: &File,
+        place: u64,
+        staging: &mut Vec<u8>,
+    ) -> Result<(), WriteOutError> {
+        staging.resize(bytes as usize, 0);
+        self.fetch(at, staging)?;
+        Ok(file.write_all_at(staging, place)?)
+    }
 
     /// Zeroes a range that the host owns.
     ///

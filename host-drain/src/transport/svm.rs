@@ -1,8 +1,11 @@
 //! Device memory mapped into the host. The only place on the host that turns a device address into a pointer.
 
-use super::{Block, Blocks, Transport, TransportError, aligned};
+use super::{Block, Blocks, Transport, TransportError, WriteOutError, aligned};
 use crate::memory::DeviceMemory;
 use dfx_collector::abi::DeviceAddr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -106,6 +109,37 @@ impl Transport for Svm {
             // now. A device that does all the same gives a torn copy of plain bytes, which the decoder checks.
             unsafe { std::ptr::copy_nonoverlapping(host, into.as_mut_ptr(), into.len()) }
         })
+    }
+
+    fn write_out(
+        &self,
+        at: DeviceAddr,
+        bytes: u64,
+        file: &File,
+        place: u64,
+        _staging: &mut Vec<u8>,
+    ) -> Result<(), WriteOutError> {
+        Ok(self.with(at, bytes, |host| {
+            let mut done = 0;
+            while done < bytes {
+                // SAFETY: `done` is less than the range's length.
+                let from = unsafe { host.add(done as usize) };
+                // SAFETY: the descriptor is open, and the rest of the range is mapped while the lock is held. Only the
+                // kernel reads it, through the pointer: there is no reference to memory that a device may write.
+                let wrote = unsafe {
+                    libc::pwrite(file.as_raw_fd(), from.cast(), (bytes - done) as usize, (place + done) as libc::off_t)
+                };
+                match u64::try_from(wrote) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(wrote) => done += wrote,
+                    Err(_) => match io::Error::last_os_error() {
+                        error if error.kind() == io::ErrorKind::Interrupted => {}
+                        error => return Err(error),
+                    },
+                }
+            }
+            Ok(())
+        })??)
     }
 
     fn zero(&self, at: DeviceAddr, bytes: u64) -> Result<(), TransportError> {

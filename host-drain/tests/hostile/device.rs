@@ -130,7 +130,11 @@ impl<'a> Adversary<'a> {
     pub(crate) fn free_head(&self, head: u32) {
         self.put(self.region.layout.pool(BufferKind::AicpuTask, 0) + SWIMLANE_LANE.free_head, head);
         // Somebody hungry, so that the host looks.
-        self.put(self.region.layout.queue.backpressure + offset_of!(dfx_collector::abi::BackpressureHeader, fq_contended), 1);
+        self.put(
+            self.region.layout.queue.backpressure
+                + offset_of!(dfx_collector::abi::BackpressureHeader, fq_contended),
+            1,
+        );
         // And a spare buffer to offer.
         self.count(BufferKind::AicpuTask, self.task_buffer(0), 1);
         self.write_entry(0, 0, [BufferKind::AicpuTask as u32, 0, 0, 0], self.task_buffer(0));
@@ -168,7 +172,18 @@ impl<'a> Adversary<'a> {
         let (_, _, buffer) = self.dice.pick(&self.buffers);
         let (start, bytes) = self.dice.pick(&self.memory.blocks());
         let random = self.dice.next();
-        self.dice.pick(&[buffer, buffer, buffer, buffer + 4, start, start + bytes, start + bytes - 8, random, 0, u64::MAX])
+        self.dice.pick(&[
+            buffer,
+            buffer,
+            buffer,
+            buffer + 4,
+            start,
+            start + bytes,
+            start + bytes - 8,
+            random,
+            0,
+            u64::MAX,
+        ])
     }
 
     /// A lane's state, and its kind.
@@ -222,7 +237,9 @@ impl<'a> Adversary<'a> {
                 let (pool, kind) = self.pool();
                 let pointer = self.pointer();
                 let field = match kind {
-                    BufferKind::AicoreTask => self.dice.pick(&[SWIMLANE_LANE.current_ptr, offset_of!(ActiveHead, stash_ptr)]),
+                    BufferKind::AicoreTask => {
+                        self.dice.pick(&[SWIMLANE_LANE.current_ptr, offset_of!(ActiveHead, stash_ptr)])
+                    }
                     _ => SWIMLANE_LANE.current_ptr,
                 };
                 long(self.at(pool + field)).store(pointer, Release);

@@ -95,6 +95,29 @@ pub enum BuildError {
         /// What is wrong.
         why: &'static str,
     },
+    /// `dumps` names a tensor that the submit is not given.
+    #[error("{call}: dumps names `{tensor}`, which is not one of its arguments; name the value that the kernel is given")]
+    MarkOfNoArgument {
+        /// What was called.
+        call: String,
+        /// The tensor's name.
+        tensor: String,
+    },
+    /// `dumps` on a plain call.
+    #[error("{call}: a plain call takes no dumps; use dump_tag before it, or submit(…).dumps(…)")]
+    DumpsOnPlainCall {
+        /// What was called.
+        call: String,
+    },
+    /// A mark inside a kernel.
+    #[error(
+        "dump_tag inside the body of kernel `{kernel}`: a kernel cannot choose what is dumped; put it into the \
+         orchestration that submits the kernel"
+    )]
+    MarkInKernel {
+        /// The kernel's name.
+        kernel: String,
+    },
     /// A scope closed that is not open.
     #[error("scope_end: no scope is open; call scope_begin first")]
     ScopeNotOpen,

@@ -10,6 +10,19 @@ use std::time::Duration;
 pub struct SubmitBuilder<'b> {
     pub(super) builder: &'b mut ProgramBuilder,
     pub(super) submit: Submit,
+    /// A plain call: it takes no `dumps`.
+    pub(super) plain: bool,
+    /// Marks for this launch only.
+    pub(super) marked: Vec<Marked>,
+}
+
+/// What one launch is asked to dump.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Marked {
+    /// An argument.
+    Tensor(TensorId),
+    /// All of them.
+    Task,
 }
 
 impl SubmitBuilder<'_> {
@@ -108,9 +121,24 @@ impl SubmitBuilder<'_> {
         self.with(|s| s.nodes.push(Node { kernels, deps: deps.to_vec() }))
     }
 
+    /// Marks arguments for a partial dump, for this launch only.
+    pub fn dumps(mut self, tensors: &[TensorId]) -> Self {
+        self.marked.extend(tensors.iter().map(|&tensor| Marked::Tensor(tensor)));
+        self
+    }
+
+    /// Marks every argument, scalars included, for this launch only.
+    pub fn dump_task(mut self) -> Self {
+        self.marked.push(Marked::Task);
+        self
+    }
+
     /// Submits it.
     pub fn done(self) -> Result<SubmitId, BuildError> {
-        self.builder.accept(self.submit)
+        if self.plain && !self.marked.is_empty() {
+            return Err(BuildError::DumpsOnPlainCall { call: self.builder.describe(&self.submit) });
+        }
+        self.builder.accept(self.submit, &self.marked)
     }
 }
 

@@ -67,6 +67,11 @@ pub enum Cost {
     Kernel(Duration),
     /// A worker of the host was busy for so long.
     Host(Duration),
+    /// An argument was dumped.
+    DumpArg {
+        /// Bytes copied.
+        bytes: u64,
+    },
     /// The orchestrator submitted a task.
     Submit {
         /// Its predecessors.

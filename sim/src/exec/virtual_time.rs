@@ -32,6 +32,8 @@ fn price(cost: Cost) -> u64 {
         Cost::CoreTake => 80,
         Cost::CoreFinish => 40,
         Cost::Kernel(duration) | Cost::Host(duration) => duration.as_nanos() as u64,
+        // An AICPU copies about 4 GB/s.
+        Cost::DumpArg { bytes } => 60 + bytes / 4,
         Cost::Submit { fan_in, args } => 100 + 10 * u64::from(fan_in) + 10 * u64::from(args),
     }
 }

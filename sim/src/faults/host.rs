@@ -7,9 +7,10 @@ use dfx_collector::abi::swimlane::BufferKind;
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use dfx_host_drain::memory::MemoryError;
 use dfx_host_drain::testpoint::TestPoints;
-use dfx_host_drain::transport::{Transport, TransportError};
-use std::sync::{Arc, OnceLock};
+use dfx_host_drain::transport::{Transport, TransportError, WriteOutError};
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long a dry lane stays dry, from the host's first try to refill it.
@@ -40,7 +41,8 @@ impl DryLane {
     /// The session's region has been made with `cores` cores: from now on the lane is dry.
     pub fn aim(&self, region: &SwimlaneRegion, cores: u32) {
         if let Some(core) = self.core.filter(|&core| core < cores) {
-            let head = |kind| region.base.offset((region.layout.pool(kind, core) + SWIMLANE_LANE.free_head) as u64);
+            let head =
+                |kind| region.base.offset((region.layout.pool(kind, core) + SWIMLANE_LANE.free_head) as u64);
             let _ = self.heads.set([head(BufferKind::AicoreTask), head(BufferKind::AicpuTask)]);
         }
     }
@@ -64,7 +66,12 @@ pub struct FaultyTransport {
 
 impl FaultyTransport {
     /// `inner` with the faults of `plan` and its `dry` lane, which begin when `armed` is set.
-    pub fn new(inner: Arc<dyn Transport>, plan: &FaultPlan, armed: Arc<AtomicBool>, dry: Arc<DryLane>) -> Self {
+    pub fn new(
+        inner: Arc<dyn Transport>,
+        plan: &FaultPlan,
+        armed: Arc<AtomicBool>,
+        dry: Arc<DryLane>,
+    ) -> Self {
         FaultyTransport {
             inner,
             dry,
@@ -114,6 +121,17 @@ impl Transport for FaultyTransport {
     fn fetch(&self, at: DeviceAddr, into: &mut [u8]) -> Result<(), TransportError> {
         self.may(at, into.len() as u64, true)?;
         self.inner.fetch(at, into)
+    }
+    fn write_out(
+        &self,
+        at: DeviceAddr,
+        bytes: u64,
+        file: &File,
+        place: u64,
+        staging: &mut Vec<u8>,
+    ) -> Result<(), WriteOutError> {
+        self.may(at, bytes, true)?;
+        self.inner.write_out(at, bytes, file, place, staging)
     }
     fn zero(&self, at: DeviceAddr, bytes: u64) -> Result<(), TransportError> {
         self.inner.zero(at, bytes)

@@ -83,6 +83,7 @@ pub fn random(seed: u64, params: GraphParams) -> Program {
         pace: false,
             ring_heap: crate::program::RING_HEAP,
         verify: None,
+            marks: Vec::new(),
     }
 }
 

@@ -40,6 +40,7 @@ use crate::program::SubmitId;
 
 fn submit(args: Vec<Arg>, block_num: u32) -> Submit {
     Submit {
+        marks: crate::marks::ArgMarks::NONE,
         id: SubmitId(0),
         task_id: TaskIdRule::Next,
         kernels: [None, Some(KernelId(0)), None],

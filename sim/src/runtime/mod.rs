@@ -14,6 +14,7 @@ mod aicore;
 mod board;
 mod capture;
 mod drain_slot;
+mod dump;
 mod edges;
 mod orchestrator;
 mod plan;
@@ -35,6 +36,7 @@ pub use record::{AicpuRecorder, CoreRecorder, CountedTask, Recorder, SchedPhase,
 use crate::exec::{Actor, ActorId, Exec, RunError};
 use crate::memory::ProgramMemory;
 use crate::program::{KernelId, Program, Shape, SubmitId};
+use dfx_collector::abi::args_dump::Level as DumpLevel;
 use plan::Plan;
 use queues::lock;
 use shared::{IDLE, Shared};
@@ -279,6 +281,8 @@ pub struct LaunchOutcome {
     pub device_ns: u64,
     /// By submit.
     pub tasks: Vec<TaskReport>,
+    /// Tasks that ran when a hang was declared and whose outputs were dumped as they stood.
+    pub dumped_running: Vec<u64>,
     /// (predecessor, successor) in declaration order, when [`LaunchConfig::keep_edges`] asked for them.
     pub edges: Vec<(SubmitId, SubmitId)>,
 }
@@ -390,6 +394,11 @@ impl Launch {
             core_rows: control.rows.load(Ordering::SeqCst),
             device_ns: control.device_done.load(Ordering::SeqCst).saturating_sub(begun),
             tasks: self.task_ids().zip(&shared.states).map(report).collect(),
+            dumped_running: {
+                let dumped = lock(&control.dumped_running);
+                let submits = dumped.iter().filter(|(_, dumped)| **dumped).map(|(submit, _)| *submit);
+                submits.map(|submit| shared.plan.unit(submit).task_id).collect()
+            },
             edges: lock(&control.edges).clone(),
         }
     }
@@ -435,6 +444,7 @@ fn aicpu<R: Recorder>(shared: &Shared, recorder: &Arc<R>, thread: u32, exec: &dy
     let mut own = None;
     if thread == 0 {
         own.get_or_insert_with(|| recorder.aicpu(thread)).init(shared.schedulers());
+        control.dumping.store(recorder.switches().dump != DumpLevel::Off, Ordering::Relaxed);
         control.opened.store(true, Ordering::Release);
         shared.wake_aicpus(exec);
     }

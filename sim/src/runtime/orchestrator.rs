@@ -1,6 +1,7 @@
 //! The orchestrator: walks the program and submits its tasks.
 
 use super::capture::Capture;
+use super::dump;
 use super::edges::Edges;
 use super::plan::{Kind, RINGS};
 use super::queues::lock;
@@ -167,6 +168,7 @@ impl<A: AicpuRecorder> Walk<'_, A> {
         if !self.wait_for_window(usize::from(unit.ring)) {
             return false;
         }
+        dump::mark(&mut self.recorder, self.switches.dump, unit.task_id, submit);
         rings[usize::from(unit.ring)].in_flight.fetch_add(1, Ordering::SeqCst);
         control.submitted.fetch_add(1, Ordering::SeqCst);
         // The hold of 1 keeps it from becoming ready before every producer has been asked.

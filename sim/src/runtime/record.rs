@@ -13,8 +13,10 @@
 use super::capture::Captured;
 use super::rings::{HeapSide, RingCapacity};
 use crate::pmu::Work;
+use dfx_collector::abi::args_dump::{Info, Level as DumpLevel};
 use dfx_collector::abi::swimlane::Level;
 use dfx_collector::abi::task::CoreType;
+use dfx_collector::abi::tensor::MAX_SCALAR_ARGS;
 use dfx_collector::scope_stats::Sample;
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ pub struct Switches {
     pub scope_stats: bool,
     /// Kernels are counted.
     pub pmu: bool,
+    /// Arguments are dumped.
+    pub dump: DumpLevel,
     /// A core holds one task at a time: its counters are one set, and AICPU reads them between two tasks (PMU on a2a3).
     pub single_issue: bool,
 }
@@ -111,7 +115,31 @@ pub trait AicpuRecorder {
     fn pmu_record(&mut self, core: u32, token: u32, task: &CountedTask) {
         let _ = (core, token, task);
     }
-    /// At a scheduler's end, level ≥ 1 or with PMU: its cores' lanes and its own.
+    /// The orchestrator submits a task of which these arguments are marked; at the dump's levels 1 and 3, before anybody
+    /// learns of the task.
+    fn mark_task(&mut self, task_id: u64, mask: u64, ambiguous: u64) {
+        let _ = (task_id, mask, ambiguous);
+    }
+    /// The same for the types of its scalars.
+    fn scalar_dtypes(&mut self, task_id: u64, dtypes: &[u8]) {
+        let _ = (task_id, dtypes);
+    }
+    /// What [`mark_task`](Self::mark_task) said; 0 if it said nothing.
+    fn task_marks(&self, task_id: u64) -> (u64, u64) {
+        let _ = task_id;
+        (0, 0)
+    }
+    /// What [`scalar_dtypes`](Self::scalar_dtypes) said; `into` stays as it is where it said nothing.
+    fn task_scalar_dtypes(&self, task_id: u64, into: &mut [u8; MAX_SCALAR_ARGS]) {
+        let _ = (task_id, into);
+    }
+    /// An argument to be dumped: a task's inputs before its first dispatch, its outputs after its completion. Returns the
+    /// bytes that this copied.
+    fn dump_arg(&mut self, info: &Info) -> u64 {
+        let _ = info;
+        0
+    }
+    /// At a scheduler's end, level ≥ 1, with PMU or args dump: its cores' lanes and its own.
     fn flush(&mut self, cores: &[u32]);
     /// At the orchestrator's end, if it recorded anything: level ≥ 4, dep_gen, scope stats.
     fn flush_orch(&mut self);

@@ -9,6 +9,7 @@ use super::{Faults, LaunchConfig, LaunchStatus, StuckTask};
 use crate::exec::{ActorId, Exec};
 use crate::memory::ProgramMemory;
 use crate::program::{Shape, SubmitId};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -83,6 +84,8 @@ pub(crate) struct Ring {
 pub(crate) struct Control {
     /// The collectors are ready.
     pub opened: AtomicBool,
+    /// Arguments are dumped.
+    pub dumping: AtomicBool,
     /// AICPU threads are to vanish.
     pub killed: AtomicBool,
     /// A scheduler has declared a hang.
@@ -102,6 +105,8 @@ pub(crate) struct Control {
     /// What went wrong first.
     pub failure: Mutex<Option<LaunchStatus>>,
     pub stuck: Mutex<Vec<StuckTask>>,
+    /// By submit, after a hang: it ran, and whether its outputs were dumped.
+    pub dumped_running: Mutex<BTreeMap<u32, bool>>,
     /// (predecessor, successor) as the orchestrator declared them, when asked for.
     pub edges: Mutex<Vec<(SubmitId, SubmitId)>>,
 }
@@ -144,6 +149,8 @@ pub(crate) struct Shared {
     pub states: Vec<UnitState>,
     pub edges: Edges,
     pub ready: [ReadyQueue; SHAPES],
+    /// Ready units whose inputs are to be dumped before they run.
+    pub undumped: Fifo,
     /// Units that retire on the AICPU: dummies and skips.
     pub retire: Fifo,
     /// Graph tasks whose nodes are to be made.
@@ -179,6 +186,7 @@ impl Shared {
             states,
             edges: Edges::new(),
             ready: Default::default(),
+            undumped: Fifo::default(),
             retire: Fifo::default(),
             graphs: Fifo::default(),
             early,
@@ -213,9 +221,24 @@ impl Shared {
         std::array::from_fn(|shape| self.ready[shape].entries().min(i16::MAX as u32) as i16)
     }
 
-    /// All producers of `unit` have completed: puts it where it is run from. `me` is the scheduler that found out, which
-    /// looks for the work itself before it sleeps; the orchestrator (`None`) wakes somebody.
+    /// All producers of `unit` have completed: puts it where it is run from, or first where its inputs are dumped. `me` is
+    /// the scheduler that found out, which looks for the work itself before it sleeps; the orchestrator (`None`) wakes
+    /// somebody.
     pub(crate) fn make_ready(&self, exec: &dyn Exec, unit: u32, me: Option<u32>) {
+        let dumping = self.control.dumping.load(Ordering::Relaxed);
+        if !dumping || self.plan.unit(unit).node().is_some() || !self.plan.submit(unit).is_dumped() {
+            return self.start(exec, unit, me);
+        }
+        self.control.moved();
+        self.undumped.push(unit);
+        // Whoever found out takes one; the others are for those who sleep.
+        if me.is_none() || self.undumped.len() > 1 {
+            self.wake_one(exec);
+        }
+    }
+
+    /// Puts `unit`, which nothing keeps from running, where it is run from; `me` as above.
+    pub(crate) fn start(&self, exec: &dyn Exec, unit: u32, me: Option<u32>) {
         let facts = self.plan.unit(unit);
         self.control.moved();
         match facts.kind {

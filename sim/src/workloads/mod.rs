@@ -3,6 +3,7 @@
 
 mod chain;
 mod flood;
+mod kv_cache;
 mod matmul;
 mod mixed;
 mod paged_attention;
@@ -25,6 +26,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("matmul", "tiled f32 matrix product on AIC, epilogue on AIV, results checked"),
     ("paged_attention[:SEQS]", "bf16 attention over a paged cache, AIC and AIV in turn, results checked (default 4)"),
     ("scopes", "nested scopes on small heaps: some wrap many times, some never, results checked"),
+    ("kv_cache[:GIB]", "64 tasks that share a cache of so many GiB, and a 1 MiB probe (default 1): for the args dump"),
     ("flood[:N]", "N independent submits back to back (default 65536)"),
     ("chain[:N]", "N tasks, each after the one before, AIC and AIV in turn (default 1000)"),
     ("spmd[:BLOCKS]", "an SPMD task of BLOCKS blocks, a reduction, a sync-start task (default 24)"),
@@ -118,6 +120,7 @@ pub fn build(spec: &str, options: &WorkloadOptions) -> Result<Program, WorkloadE
         }
         "scopes" => alone("scopes").and_then(|()| Ok(scopes::build()?))?,
         "flood" => flood::build(number("flood", 65_536, MAX_SUBMITS)?)?,
+        "kv_cache" => kv_cache::build(number("kv_cache", 1, kv_cache::MAX)?)?,
         "chain" => chain::build(number("chain", 1_000, MAX_SUBMITS)?)?,
         "spmd" => spmd::build(number("spmd", 24, MAX_BLOCKS)?, options.seed)?,
         "mixed" => alone("mixed").and_then(|()| Ok(mixed::build(options.seed)?))?,

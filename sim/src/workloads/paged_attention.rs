@@ -24,12 +24,8 @@ const TILE: u32 = SIDE * SIDE;
 /// Blocks of the cache.
 const BLOCKS: u32 = 32;
 /// The captured sequences: tokens, and the blocks of the cache that hold them.
-const SEQUENCES: [(u32, &[u32]); 4] = [
-    (33, &[22, 6, 23]),
-    (64, &[20, 11, 1, 18]),
-    (128, &[26, 5, 11, 2, 8, 11, 21, 5]),
-    (15, &[27]),
-];
+const SEQUENCES: [(u32, &[u32]); 4] =
+    [(33, &[22, 6, 23]), (64, &[20, 11, 1, 18]), (128, &[26, 5, 11, 2, 8, 11, 21, 5]), (15, &[27])];
 /// Sequences by default.
 pub(super) const DEFAULT: u32 = SEQUENCES.len() as u32;
 /// Most sequences: their queries are one buffer, whose elements a view counts in 32 bits.
@@ -99,7 +95,13 @@ pub(super) fn build(sequences: u32, seed: u64) -> Result<Program, BuildError> {
             p.scope_begin();
             let last = i as usize + 1 == blocks.len();
             let valid = (tokens - i * SIDE).min(SIDE);
-            one_block(&mut p, &kernels, &tensors, &merged, Block { sequence, block, valid, first: i == 0, last })?;
+            one_block(
+                &mut p,
+                &kernels,
+                &tensors,
+                &merged,
+                Block { sequence, block, valid, first: i == 0, last },
+            )?;
             p.scope_end()?;
         }
         p.scope_end()?;
@@ -112,7 +114,9 @@ pub(super) fn build(sequences: u32, seed: u64) -> Result<Program, BuildError> {
         // NaN is not close to anything.
         let close = |(found, expected): (&f32, &f32)| (found - expected).abs() <= TOLERANCE;
         match found.iter().zip(&expected).position(|pair| !close(pair)) {
-            Some(i) => Err(format!("`out`[{i}] is {}, expected {} within {TOLERANCE}", found[i], expected[i])),
+            Some(i) => {
+                Err(format!("`out`[{i}] is {}, expected {} within {TOLERANCE}", found[i], expected[i]))
+            }
             None => Ok(()),
         }
     }));
@@ -256,7 +260,11 @@ fn reference(sequences: u32, query: &[f32], keys: &[f32], values: &[f32]) -> Vec
             let weights: Vec<f64> = rows.iter().map(|row| (f64::from(SCALE) * dot(row)).exp()).collect();
             let all: f64 = weights.iter().sum();
             out.extend((0..n).map(|col| {
-                let sum: f64 = rows.iter().zip(&weights).map(|(row, weight)| weight * f64::from(values[row + col])).sum();
+                let sum: f64 = rows
+                    .iter()
+                    .zip(&weights)
+                    .map(|(row, weight)| weight * f64::from(values[row + col]))
+                    .sum();
                 (sum / all) as f32
             }));
         }

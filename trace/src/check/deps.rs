@@ -152,9 +152,11 @@ impl Check<'_> {
     }
 
     fn tensors(&mut self, deps: &Deps) {
-        let ids: HashMap<Id, usize> = deps.tensors.iter().zip(0..).map(|(tensor, i)| (tensor.tensor_id, i)).collect();
+        let ids: HashMap<Id, usize> =
+            deps.tensors.iter().zip(0..).map(|(tensor, i)| (tensor.tensor_id, i)).collect();
         self.found((deps.tensors.len() - ids.len()) as u64, "duplicate-tensor", "has", "tensors twice");
-        let wrong = deps.tensors.iter().filter(|tensor| tensor.tensor_id.0 != tensor_id(tensor)).count() as u64;
+        let wrong =
+            deps.tensors.iter().filter(|tensor| tensor.tensor_id.0 != tensor_id(tensor)).count() as u64;
         self.found(wrong, "tensor-id", "has", "tensors whose id is not that of their address and version");
         let args = || deps.tasks.iter().flat_map(|task| task.args.iter().flatten().zip(0u32..));
         let out_of_place = args().filter(|(arg, i)| arg.idx != *i).count() as u64;
@@ -173,7 +175,8 @@ impl Check<'_> {
     }
 
     fn edges(&mut self, deps: &Deps) {
-        let place: HashMap<Id, usize> = deps.tasks.iter().zip(0..).map(|(task, i)| (task.task_id, i)).collect();
+        let place: HashMap<Id, usize> =
+            deps.tasks.iter().zip(0..).map(|(task, i)| (task.task_id, i)).collect();
         let (mut lost, mut backwards, mut arguments, mut sources) = (0, 0, 0, 0);
         // By task: the last task (plus one) that has it as an explicit or creator predecessor.
         let mut named: HashMap<Id, usize> = HashMap::new();
@@ -184,7 +187,8 @@ impl Check<'_> {
                 continue;
             };
             // A predecessor that is no task is an alloc.
-            backwards += u64::from(edge.pred == edge.succ || place.get(&edge.pred).is_some_and(|pred| *pred >= succ));
+            backwards +=
+                u64::from(edge.pred == edge.succ || place.get(&edge.pred).is_some_and(|pred| *pred >= succ));
             let args = deps.tasks[succ].args.as_ref().map(|args| args.len() as i64);
             let Some(source) = edge.source else { continue };
             let fits = match (edge.arg, args) {

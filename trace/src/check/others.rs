@@ -119,7 +119,10 @@ pub(super) fn json<T: for<'de> Deserialize<'de>>(reader: &mut Reader) -> Result<
 }
 
 /// Calls `check` with each line and its number from 1; an error names the line.
-pub(super) fn lines(reader: &mut Reader, mut check: impl FnMut(u64, &str) -> Result<(), String>) -> Result<(), String> {
+pub(super) fn lines(
+    reader: &mut Reader,
+    mut check: impl FnMut(u64, &str) -> Result<(), String>,
+) -> Result<(), String> {
     let mut line = String::new();
     for number in 1.. {
         line.clear();

@@ -70,7 +70,10 @@ impl Nesting {
             }
             Phase::End => {
                 let fits = self.open.len() == depth + 1
-                    && self.open.last().is_some_and(|(site, ring)| (site, *ring) == (&sample.site, sample.ring));
+                    && self
+                        .open
+                        .last()
+                        .is_some_and(|(site, ring)| (site, *ring) == (&sample.site, sample.ring));
                 self.open.truncate(depth);
                 fits
             }
@@ -133,7 +136,10 @@ impl Check<'_> {
             let message = format!("has {open} scopes that were never closed: the run ended inside them");
             self.add_if(open, Severity::Warning, "open-scope", NAME, message);
         }
-        let message = format!("has {} samples in which a ring holds less than nothing, or more than it has", nesting.beyond);
+        let message = format!(
+            "has {} samples in which a ring holds less than nothing, or more than it has",
+            nesting.beyond
+        );
         self.add_if(nesting.beyond, Severity::Error, "capacity", NAME, message);
         Ok(())
     }

@@ -44,7 +44,8 @@ impl Bin {
         let Some(file) = self.file.as_ref().filter(|_| !bytes.is_empty()) else {
             return Ok(());
         };
-        file.read_exact_at(bytes, record.bin_offset + from).map_err(|source| DumpError::io(&self.path, source))
+        file.read_exact_at(bytes, record.bin_offset + from)
+            .map_err(|source| DumpError::io(&self.path, source))
     }
 
     /// Calls `each` with the payload of `record`, block by block, and where each block begins.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const WRITE_BYTES: usize = 256 * 1024;
 
 /// What an export made.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Exported {
     /// The files, in the order of the records.
     pub files: Vec<PathBuf>,

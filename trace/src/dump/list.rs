@@ -33,14 +33,9 @@ pub fn write_list(out: &mut dyn Write, dump: &Dump, selected: &[usize]) -> io::R
         if let Some(value) = record.value {
             let _ = write!(line, "  = {value}");
         }
-        let remark = match record.payload() {
-            Payload::Complete => "",
-            Payload::Truncated => "  cut short",
-            Payload::Shed => "  payload shed",
-            Payload::Overwritten => "  payload overwritten",
-            Payload::NotCaptured => "  no payload",
-        };
-        line.push_str(remark);
+        if record.payload() != Payload::Complete {
+            let _ = write!(line, "  payload {}", record.payload().words());
+        }
         if record.arg_index_ambiguous {
             line.push_str("  ambiguous mark");
         }

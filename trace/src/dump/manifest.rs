@@ -133,7 +133,9 @@ impl Manifest {
         ];
         for (name, said, found) in listed {
             if said != found {
-                remarks.push(format!("{name} is {said}, but {found} are listed: the manifest is not of one piece"));
+                remarks.push(format!(
+                    "{name} is {said}, but {found} are listed: the manifest is not of one piece"
+                ));
             }
         }
         remarks
@@ -177,7 +179,9 @@ fn bin_file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Er
     let name = Option::<String>::deserialize(value)?;
     match &name {
         Some(text) if text.is_empty() || text.contains(['/', '\\', '\0']) || text == "." || text == ".." => {
-            Err(de::Error::custom(format_args!("bin_file is {text:?}, expected the name of a file beside it")))
+            Err(de::Error::custom(format_args!(
+                "bin_file is {text:?}, expected the name of a file beside it"
+            )))
         }
         _ => Ok(name),
     }

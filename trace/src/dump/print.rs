@@ -138,13 +138,7 @@ impl<'a> Page<'a> {
         out
     }
 
-    fn bracket<'t>(
-        &self,
-        out: &mut Vec<u8>,
-        dim: usize,
-        width: usize,
-        texts: &mut dyn Iterator<Item = &'t [u8]>,
-    ) {
+    fn bracket(&self, out: &mut Vec<u8>, dim: usize, width: usize, texts: &mut dyn Iterator<Item = &[u8]>) {
         let pad = |out: &mut Vec<u8>, n: usize| out.resize(out.len() + n, b' ');
         let last = dim + 1 == self.shape.len();
         out.push(b'[');
@@ -215,7 +209,8 @@ pub fn write_values_json(out: &mut dyn Write, dump: &Dump, index: usize) -> Resu
     out.write_all(&head).map_err(said)?;
     out.write_all(b",\"values\":").map_err(said)?;
     if !record.has_values() || record.kind == Kind::Scalar {
-        let scalar = serde_json::to_vec(&record.value.map(|value| [value])).map_err(|error| said(error.into()))?;
+        let scalar =
+            serde_json::to_vec(&record.value.map(|value| [value])).map_err(|error| said(error.into()))?;
         out.write_all(&scalar).map_err(said)?;
     } else {
         out.write_all(b"[").map_err(said)?;

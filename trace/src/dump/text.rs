@@ -10,8 +10,8 @@ use std::io::Write;
 
 /// Powers of ten that binary64 holds exactly.
 const EXACT: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
-    1e20, 1e21, 1e22,
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19, 1e20, 1e21, 1e22,
 ];
 
 /// Appends `value` as C's `%.<digits>g` does; `digits` from 1 to 9.
@@ -141,11 +141,6 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// How many.
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     /// All, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> + '_ {
         let mut begin = 0;

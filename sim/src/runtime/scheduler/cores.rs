@@ -117,6 +117,12 @@ pub(super) struct Cores {
 pub(crate) const MAX_BLOCKS: u32 = u128::BITS / SUBTASKS as u32;
 
 impl Cores {
+    /// The units whose dispatch a core has acknowledged and not ended, in core order.
+    pub(super) fn running_units(&self) -> Vec<u32> {
+        let running = self.list.iter().filter_map(|core| core.running);
+        running.filter(|held| held.acknowledged).map(|held| held.unit).collect()
+    }
+
     pub(super) fn new(board: &Board, scheduler: u32, first_token: u32, single: bool) -> Self {
         let ids: Vec<u32> = board.blocks_of(scheduler).flat_map(|block| board.block_cores(block)).collect();
         let core = |&id| Core { id, running: None, pending: None, token: first_token, turn: 0 };

@@ -6,6 +6,7 @@ use super::cores::Held;
 use super::{NO_DEPTHS, Scheduler, Stamp, nanos};
 use crate::exec::Cost;
 use crate::program::AIC;
+use dfx_collector::abi::args_dump::Stage;
 use dfx_collector::abi::swimlane::{Level, SchedPhaseKind};
 use dfx_collector::abi::task::CoreType;
 use dfx_collector::abi::token as abi_token;
@@ -158,6 +159,9 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
             if shared.states[graph as usize].left.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.unit_ended(graph);
             }
+        }
+        if self.dumps() && unit.node().is_none() && shared.plan.submit(number).is_dumped() {
+            self.dump_args(number, Stage::AfterCompletion);
         }
         self.consumers.clear();
         shared.edges.take(&shared.states[number as usize].consumers, &mut self.consumers);

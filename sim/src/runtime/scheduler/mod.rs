@@ -5,6 +5,7 @@
 //! `early_dispatch`, `drain`. A step that did nothing reads no clock and leaves no record. A scheduler that found nothing
 //! to do sleeps until a core answers, somebody hands it work, or an event is due.
 
+mod args;
 mod cores;
 mod dispatch;
 mod drain;
@@ -19,6 +20,7 @@ use super::{LaunchStatus, lock};
 use crate::exec::{ActorId, Exec};
 use cores::Cores;
 pub(crate) use cores::MAX_BLOCKS;
+use dfx_collector::abi::args_dump::Level as DumpLevel;
 use dfx_collector::abi::swimlane::{Level, SchedPhaseKind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -40,6 +42,7 @@ pub(super) struct Scheduler<'a, A> {
     recorder: A,
     level: Level,
     pmu: bool,
+    dump: DumpLevel,
     cores: Cores,
     /// The iteration, counted from 1.
     iter: u32,
@@ -90,6 +93,7 @@ pub(super) fn run<A: AicpuRecorder>(
         recorder,
         level,
         pmu: switches.pmu,
+        dump: switches.dump,
         cores,
         iter: 0,
         pop_hit: 0,
@@ -143,6 +147,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
         self.last_end = None;
         let mut moved = self.complete();
         moved |= self.async_poll();
+        moved |= self.dump_inputs();
         moved |= self.dispatch();
         self.publish_room();
         if !moved || self.release.iter().sum::<u32>() >= RELEASE_AT {
@@ -178,6 +183,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
         let control = &shared.control;
         control.aborted()
             || control.finished.load(Ordering::SeqCst)
+            || shared.undumped.len() > 0
             || shared.retire.len() > 0
             || shared.graphs.len() > 0
             || shared.drain.used() && shared.drain.generation() != self.drain_seen
@@ -210,7 +216,7 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
     /// The end of a complete run.
     fn close(&mut self) {
         self.record_left_over_pops();
-        if self.level >= Level::AicoreTiming || self.pmu {
+        if self.records() {
             self.recorder.flush(self.cores.ids());
         }
         for &core in self.cores.ids() {
@@ -223,10 +229,16 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
     fn close_hung(&mut self) {
         lock(&self.shared.control.stuck).extend(self.cores.stuck(self.number, &self.shared.plan));
         self.record_left_over_pops();
-        if self.level >= Level::AicoreTiming || self.pmu {
+        self.dump_running();
+        if self.records() {
             self.recorder.sync(self.cores.ids());
             self.recorder.flush(self.cores.ids());
         }
+    }
+
+    /// Whether there is anything to flush.
+    fn records(&self) -> bool {
+        self.level >= Level::AicoreTiming || self.pmu || self.dumps()
     }
 
     fn record_left_over_pops(&mut self) {

@@ -224,6 +224,7 @@ impl Sketch {
             pace: false,
             ring_heap: crate::program::RING_HEAP,
             verify: None,
+            marks: Vec::new(),
         };
         Self { program, ran, submits: 0 }
     }
@@ -248,6 +249,7 @@ impl Sketch {
             async_after: None,
             nodes: Vec::new(),
             duration: None,
+            marks: crate::marks::ArgMarks::NONE,
         })));
         match self.program.ops.last_mut() {
             Some(Op::Submit(submit)) => submit,

@@ -138,13 +138,17 @@ impl Values {
     fn add(&mut self, dtype: Dtype, x: &[u8], y: &[u8], tolerance: &Tolerance, seen: &mut Seen) {
         if dtype.class() == Class::Float {
             let [a, b] = &mut self.floats;
-            (a.clear(), b.clear());
-            (dtype.decode(x, a), dtype.decode(y, b));
+            a.clear();
+            b.clear();
+            dtype.decode(x, a);
+            dtype.decode(y, b);
             a.iter().zip(b).for_each(|(&a, &mut b)| seen.add(Number::Float(a), Number::Float(b), tolerance));
         } else {
             let [a, b] = &mut self.integers;
-            (a.clear(), b.clear());
-            (dtype.decode_exact(x, a), dtype.decode_exact(y, b));
+            a.clear();
+            b.clear();
+            dtype.decode_exact(x, a);
+            dtype.decode_exact(y, b);
             a.iter().zip(b).for_each(|(&a, &mut b)| seen.add(Number::Int(a), Number::Int(b), tolerance));
         }
     }

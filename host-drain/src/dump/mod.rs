@@ -1,0 +1,527 @@
+//! Dumped arguments: their records are held until the manifest is written, their payload goes straight into `args.bin`.
+//!
+//! ```text
+//! buffer of records ─▶ take: checked, held (104 bytes each), payloads that abut become a run
+//!                                                                   │ in the order of the buffers
+//! arena ──── write: pieces of at most 1 MiB, under the budget ──▶ args.bin (under its temporary name)
+//!   ▲                                                               │
+//!   └──────────── acknowledge: up to here the arena is free ◀───────┘
+//! ```
+//!
+//! A payload is written once, from where it lies (or through one block where the host may only copy), and its place in the
+//! file is fixed when its turn comes: the file's order is the order in which buffers were drained. What fails on the
+//! device's side is tried again a bounded number of times and then given up, with what had been saved of it; what fails on
+//! the file's side ends the file, and all further payload is given up at once, so that the device never waits for a full
+//! disk. Nothing of either touches the records.
+
+pub mod budget;
+pub mod manifest;
+mod outcome;
+mod records;
+mod scalar;
+
+#[cfg(test)]
+mod golden_tests;
+
+pub use budget::DumpBudget;
+pub use outcome::Outcome;
+
+use crate::artifact::{ArtifactError, DirectFile};
+use crate::transport::{Transport, TransportError, WriteOutError};
+use budget::{Bucket, Meter};
+use dfx_collector::abi::DeviceAddr;
+use dfx_collector::abi::args_dump::{Level, Record};
+use dfx_collector::abi::layout::ARENA;
+use records::{Held, Store, mark};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The payload's file in the output directory.
+pub const BIN_NAME: &str = "args_dump/args.bin";
+
+/// What is written with one call, at most: small enough to be in a cache still, large enough that the call costs nothing.
+const PIECE_BYTES: u64 = 1 << 20;
+/// What one step writes before it lets others have their turn.
+const STEP_BYTES: u64 = 4 << 20;
+/// Times that a transfer is tried.
+const ATTEMPTS: u32 = 5;
+/// Buffers that wait for one with a smaller number: more can't be out of order in a ready queue.
+const PARKED: usize = 4;
+/// Idle steps after which a missing buffer is no longer waited for.
+const PATIENCE: u32 = 64;
+
+/// A source of time in ns; only differences matter.
+pub type NowNs = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// How the payload fares, live.
+#[derive(Debug, Default)]
+pub struct Flow {
+    drained: AtomicU64,
+    backlog: AtomicU64,
+    rate: AtomicU64,
+}
+
+impl Flow {
+    /// Payload bytes that were read from the device so far, saved or given up.
+    pub fn drained(&self) -> u64 {
+        self.drained.load(Ordering::Relaxed)
+    }
+
+    /// Payload bytes that the device has handed over and that are not in the file yet.
+    pub fn backlog(&self) -> u64 {
+        self.backlog.load(Ordering::Relaxed)
+    }
+
+    /// The drain's rate of late, in bytes per second; 0 while none was measured.
+    pub fn rate(&self) -> u64 {
+        self.rate.load(Ordering::Relaxed)
+    }
+}
+
+/// What a dump is set up with.
+pub(crate) struct Setup {
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) level: Level,
+    pub(crate) budget: DumpBudget,
+    pub(crate) arena_bytes: u64,
+    /// Per thread: its lane's state, its arena.
+    pub(crate) threads: Vec<(DeviceAddr, DeviceAddr)>,
+    /// Bytes of `args.bin` that fit on the disk, for fault plans.
+    pub(crate) room: Option<u64>,
+}
+
+/// Payloads of one thread, one behind the other in its arena.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    thread: u32,
+    /// The places of its records, others between them.
+    first: u32,
+    last: u32,
+    payloads: u32,
+    /// In the arena's count of bytes.
+    offset: u64,
+    bytes: u64,
+    /// Written so far.
+    done: u64,
+    /// Where it begins in the file, once it has begun.
+    base: u64,
+    attempts: u32,
+}
+
+/// One thread's arena as the host sees it.
+#[derive(Debug, Default)]
+struct Thread {
+    state: DeviceAddr,
+    arena: DeviceAddr,
+    /// The buffer that comes next.
+    next_seq: u32,
+    parked: BTreeMap<u32, Vec<Run>>,
+    largest_end: u64,
+    /// Given back to the device, and as far as it was told.
+    acknowledged: u64,
+    told: u64,
+    completed: u64,
+    /// In records that carry a payload; in references; both as they came.
+    carried: u64,
+    referred: u64,
+    shed: u64,
+}
+
+/// Where the payload goes.
+#[derive(Debug)]
+enum Sink {
+    Closed,
+    Open(DirectFile),
+    Failed(ArtifactError),
+}
+
+/// What a buffer came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Took {
+    /// Records kept.
+    pub(crate) kept: usize,
+    /// Of these: with something that cannot be.
+    pub(crate) corrupt: usize,
+    /// Of these: of a type that there is not.
+    pub(crate) unknown_dtype: usize,
+}
+
+/// The host's half of the args dump.
+pub(crate) struct Dump {
+    transport: Arc<dyn Transport>,
+    level: Level,
+    arena_bytes: u64,
+    threads: Vec<Thread>,
+    stores: Vec<Store>,
+    runs: VecDeque<Run>,
+    sink: Sink,
+    output: Option<PathBuf>,
+    room: Option<u64>,
+    staging: Vec<u8>,
+    ceiling: Option<u64>,
+    bucket: Option<Bucket>,
+    meter: Meter,
+    now: NowNs,
+    idle: u32,
+    /// Payload bytes given up on the way.
+    lost: u64,
+    /// References that name nothing.
+    dangling: u64,
+    flow: Arc<Flow>,
+}
+
+impl fmt::Debug for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dump").field("threads", &self.threads).field("runs", &self.runs).finish_non_exhaustive()
+    }
+}
+
+impl Dump {
+    pub(crate) fn new(setup: Setup) -> Dump {
+        let start = std::time::Instant::now();
+        let thread = |&(state, arena): &(DeviceAddr, DeviceAddr)| Thread { state, arena, ..Thread::default() };
+        let ceiling = setup.budget.ceiling();
+        Dump {
+            transport: setup.transport,
+            level: setup.level,
+            arena_bytes: setup.arena_bytes,
+            threads: setup.threads.iter().map(thread).collect(),
+            stores: setup.threads.iter().map(|_| Store::default()).collect(),
+            runs: VecDeque::new(),
+            sink: Sink::Closed,
+            output: None,
+            room: setup.room,
+            staging: Vec::new(),
+            ceiling,
+            bucket: ceiling.map(Bucket::new),
+            meter: Meter::default(),
+            now: Arc::new(move || start.elapsed().as_nanos() as u64),
+            idle: 0,
+            lost: 0,
+            dangling: 0,
+            flow: Arc::default(),
+        }
+    }
+
+    /// Where `args.bin` will be.
+    pub(crate) fn set_output(&mut self, dir: PathBuf) {
+        self.output = Some(dir);
+    }
+
+    pub(crate) fn has_output(&self) -> bool {
+        self.output.is_some()
+    }
+
+    pub(crate) fn set_clock(&mut self, now: NowNs) {
+        self.now = now;
+    }
+
+    pub(crate) fn flow(&self) -> Arc<Flow> {
+        Arc::clone(&self.flow)
+    }
+
+    /// Checks and holds the records of buffer `seq` of `thread`; their payload waits for its turn.
+    pub(crate) fn take(&mut self, thread: usize, seq: u32, rows: &[Record]) -> Took {
+        let mut took = Took::default();
+        if thread >= self.threads.len() {
+            return took;
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        let mut bytes = 0;
+        for row in rows {
+            let (mut held, mut flaws) = Held::of(row);
+            if held.is(mark::CARRIES) {
+                match self.place(thread, held.value, held.payload) {
+                    Placed::Whole => bytes += held.payload,
+                    Placed::Overwritten => held.bereave(mark::OVERWRITTEN),
+                    Placed::Nowhere => {
+                        flaws.corrupt = true;
+                        self.lost += held.payload.min(self.arena_bytes);
+                        held.bereave(mark::TRUNCATED);
+                    }
+                }
+            }
+            let owner = &mut self.threads[thread];
+            owner.referred += if held.is(mark::REFERS) { held.payload } else { 0 };
+            owner.shed += u64::from(held.is(mark::SHED));
+            took.kept += 1;
+            took.corrupt += usize::from(flaws.corrupt);
+            took.unknown_dtype += usize::from(flaws.unknown_dtype);
+            let place = self.stores[thread].push(seq, held);
+            if held.is(mark::CARRIES) {
+                owner.carried += held.payload;
+                self.extend(&mut runs, thread, place, held);
+            }
+        }
+        if bytes > 0 {
+            self.meter.waiting((self.now)());
+            self.flow.backlog.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.enqueue(thread, seq, runs);
+        took
+    }
+
+    /// Where a payload lies, if it lies in the arena and is still there.
+    fn place(&mut self, thread: usize, offset: u64, bytes: u64) -> Placed {
+        let size = self.arena_bytes;
+        let owner = &mut self.threads[thread];
+        let Some(end) = offset.checked_add(bytes).filter(|_| bytes <= size && offset % size + bytes <= size) else {
+            return Placed::Nowhere;
+        };
+        if offset > owner.largest_end.saturating_add(size) {
+            // More than a lap beyond all that was heard of: buffers are missing, or the offset is nonsense.
+            let written = self.transport.load_u64(owner.state.offset(ARENA.write_offset as u64));
+            if written.is_ok_and(|written| end > written) {
+                return Placed::Nowhere;
+            }
+        }
+        if offset < owner.acknowledged || offset.saturating_add(size) < owner.largest_end {
+            return Placed::Overwritten;
+        }
+        owner.largest_end = owner.largest_end.max(end);
+        Placed::Whole
+    }
+
+    /// Adds a payload to the run that it abuts.
+    fn extend(&self, runs: &mut Vec<Run>, thread: usize, place: u32, held: Held) {
+        let size = self.arena_bytes;
+        let (offset, bytes) = (held.value, held.payload);
+        if let Some(run) = runs.last_mut()
+            && run.offset + run.bytes == offset
+            && run.offset / size == (offset + bytes - 1) / size
+        {
+            run.last = place;
+            run.payloads += 1;
+            run.bytes += bytes;
+            return;
+        }
+        let thread = thread as u32;
+        runs.push(Run { thread, first: place, last: place, payloads: 1, offset, bytes, done: 0, base: 0, attempts: 0 });
+    }
+
+    /// Gives runs their turn in the order of their buffers: an acknowledgement is for all that came before.
+    fn enqueue(&mut self, thread: usize, seq: u32, runs: Vec<Run>) {
+        let owner = &mut self.threads[thread];
+        if seq > owner.next_seq {
+            owner.parked.entry(seq).or_default().extend(runs);
+            if owner.parked.len() > PARKED {
+                self.release(thread);
+            }
+            return;
+        }
+        self.runs.extend(runs);
+        if seq == owner.next_seq {
+            owner.next_seq = seq.saturating_add(1);
+            while let Some(runs) = owner.parked.remove(&owner.next_seq) {
+                self.runs.extend(runs);
+                owner.next_seq = owner.next_seq.saturating_add(1);
+            }
+        }
+    }
+
+    /// Waits no longer for buffers that are missing.
+    fn release(&mut self, thread: usize) {
+        let owner = &mut self.threads[thread];
+        for (seq, runs) in std::mem::take(&mut owner.parked) {
+            owner.next_seq = seq.saturating_add(1);
+            self.runs.extend(runs);
+        }
+    }
+
+    /// Writes what has its turn, as far as the budget goes (if it is to be `kept`). Returns how much there was to do.
+    pub(crate) fn step(&mut self, kept: bool) -> u32 {
+        let (mut work, mut went) = (0, 0);
+        self.wait_for_missing();
+        while went < STEP_BYTES
+            && let Some(mut run) = self.runs.pop_front()
+        {
+            let now = (self.now)();
+            let left = run.bytes - run.done;
+            let piece = match &mut self.bucket {
+                _ if matches!(self.sink, Sink::Failed(_)) => left,
+                Some(bucket) if kept => {
+                    let piece = left.min(PIECE_BYTES).min(bucket.burst());
+                    if !bucket.take(now, piece) {
+                        self.runs.push_front(run);
+                        break;
+                    }
+                    piece
+                }
+                _ => left.min(PIECE_BYTES),
+            };
+            if run.done == 0 {
+                run.base = self.written();
+            }
+            match self.write(&run, piece) {
+                Ok(()) => {
+                    (run.done, run.attempts) = (run.done + piece, 0);
+                    self.drained(&mut went, piece);
+                    self.acknowledge(run.thread, run.offset + run.done);
+                    if run.done < run.bytes {
+                        self.runs.push_front(run);
+                    } else {
+                        self.settle(&run, run.done);
+                    }
+                }
+                Err(WriteOutError::Transport(error)) => {
+                    run.attempts += 1;
+                    if run.attempts < ATTEMPTS {
+                        tracing::debug!(%error, "dumped payload could not be transferred; trying again");
+                        self.runs.push_front(run);
+                        break;
+                    }
+                    let gone = self.give_up(run, &error);
+                    self.drained(&mut went, gone);
+                }
+                // Its records stay; their payload is nowhere.
+                Err(WriteOutError::File(_)) => {
+                    self.settle(&run, 0);
+                    self.acknowledge(run.thread, run.offset + run.bytes);
+                    self.drained(&mut went, left);
+                }
+            }
+            work += 1;
+        }
+        if went > 0 {
+            self.meter.went((self.now)(), went, self.backlog() > 0);
+            self.flow.rate.store(self.meter.recent(), Ordering::Relaxed);
+        }
+        self.tell();
+        work
+    }
+
+    fn drained(&self, went: &mut u64, bytes: u64) {
+        *went += bytes;
+        self.flow.drained.fetch_add(bytes, Ordering::Relaxed);
+        self.flow.backlog.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn wait_for_missing(&mut self) {
+        if !self.runs.is_empty() || self.threads.iter().all(|thread| thread.parked.is_empty()) {
+            self.idle = 0;
+            return;
+        }
+        self.idle += 1;
+        if self.idle > PATIENCE {
+            (0..self.threads.len()).for_each(|thread| self.release(thread));
+        }
+    }
+
+    pub(crate) fn backlog(&self) -> u64 {
+        self.flow.backlog()
+    }
+
+    /// Bytes in the file.
+    fn written(&self) -> u64 {
+        match &self.sink {
+            Sink::Open(file) => file.bytes(),
+            Sink::Closed | Sink::Failed(_) => 0,
+        }
+    }
+
+    /// Writes the next `piece` bytes of `run`. An error of the file is its end.
+    fn write(&mut self, run: &Run, piece: u64) -> Result<(), WriteOutError> {
+        if let Sink::Closed = self.sink {
+            let path = self.output.clone().unwrap_or_default().join(BIN_NAME);
+            self.sink = match DirectFile::create(path, self.room) {
+                Ok(file) => Sink::Open(file),
+                Err(error) => Sink::Failed(error),
+            };
+        }
+        let arena = self.threads[run.thread as usize].arena;
+        let at = arena.offset((run.offset + run.done) % self.arena_bytes);
+        let Sink::Open(file) = &mut self.sink else {
+            return Err(WriteOutError::File(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        let (transport, staging) = (&*self.transport, &mut self.staging);
+        let wrote = file.append(piece, |file, place| transport.write_out(at, piece, file, place, staging));
+        match wrote {
+            Err(WriteOutError::File(error)) => {
+                let kind = error.kind();
+                let error = file.error(error);
+                tracing::warn!(%error, "the dumped payload is lost; the records are kept");
+                self.sink = Sink::Failed(error);
+                Err(WriteOutError::File(kind.into()))
+            }
+            other => other,
+        }
+    }
+
+    /// Gives up the payload that `run` is at, with what was saved of it; the rest of the run goes on. Returns the bytes
+    /// that were given up.
+    fn give_up(&mut self, run: Run, error: &TransportError) -> u64 {
+        let thread = run.thread as usize;
+        let at = run.offset + run.done;
+        let inside = |held: &Held| held.is(mark::CARRIES) && (held.value..held.value + held.payload).contains(&at);
+        let place = (run.first..=run.last).find(|&place| inside(self.stores[thread].get(place))).unwrap_or(run.last);
+        let held = self.stores[thread].get(place);
+        let end = (held.value + held.payload).clamp(at, run.offset + run.bytes);
+        let lost = end - at;
+        tracing::warn!(%error, thread, offset = held.value, lost, "dumped payload could not be transferred; it is lost");
+        self.lost += lost;
+        let payloads = (run.first..=place).filter(|&place| self.stores[thread].get(place).is(mark::CARRIES)).count();
+        let done = Run { last: place, payloads: payloads as u32, bytes: end - run.offset, ..run };
+        self.settle(&done, run.done);
+        self.acknowledge(run.thread, end);
+        let rest = run.offset + run.bytes - end;
+        if rest > 0 {
+            let payloads = run.payloads.saturating_sub(payloads as u32);
+            let rest = Run { first: place + 1, payloads, offset: end, bytes: rest, done: 0, attempts: 0, ..run };
+            self.runs.push_front(rest);
+        }
+        lost
+    }
+
+    /// Enters in the records of `run` what is in the file: its first `saved` bytes.
+    fn settle(&mut self, run: &Run, saved: u64) {
+        let store = &mut self.stores[run.thread as usize];
+        for place in run.first..=run.last {
+            let held = store.get_mut(place);
+            if !held.is(mark::CARRIES) {
+                continue;
+            }
+            let begin = held.value - run.offset;
+            held.bin_size = saved.saturating_sub(begin).min(held.payload);
+            held.bin_offset = run.base + begin;
+            if held.bin_size == 0 {
+                held.bereave(mark::TRUNCATED);
+            } else if held.bin_size < held.payload {
+                held.marks |= mark::TRUNCATED;
+            }
+        }
+        self.threads[run.thread as usize].completed += u64::from(run.payloads);
+    }
+
+    /// The arena of `thread` is free up to `end`.
+    fn acknowledge(&mut self, thread: u32, end: u64) {
+        let owner = &mut self.threads[thread as usize];
+        owner.acknowledged = owner.acknowledged.max(end);
+        self.tell();
+    }
+
+    /// Tells the device what it does not know yet; a store that fails is repeated with the next step.
+    fn tell(&mut self) {
+        for thread in self.threads.iter_mut().filter(|thread| thread.told != thread.acknowledged) {
+            let at = |offset: usize| thread.state.offset(offset as u64);
+            // SYNC POINT: the device observes it (collector, args dump: `Arena::ask`) and writes over what was saved. The
+            // count is for a device half that knows of no offsets.
+            let stored = self.transport.store_u64(at(ARENA.completed), thread.completed).and_then(|()| {
+                self.transport.store_u64(at(ARENA.acknowledged), thread.acknowledged)
+            });
+            if stored.is_ok() {
+                thread.told = thread.acknowledged;
+            }
+        }
+    }
+}
+
+/// What became of a payload's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Placed {
+    Whole,
+    Overwritten,
+    Nowhere,
+}
