@@ -12,6 +12,7 @@ use crate::runtime::{
     AicpuRecorder, Captured, CoreRecorder as RuntimeCoreRecorder, CountedTask, Probe, Recorder, RingCapacity,
     SchedPhase, Switches, TENSOR_MAP, Vanished,
 };
+use dfx_collector::abi::layout::ARENA;
 use dfx_collector::abi::scope_stats::{HeapSide, RINGS};
 use dfx_collector::abi::swimlane::Level;
 use dfx_collector::abi::args_dump::{Info, Kind, Level as DumpLevel};
@@ -29,6 +30,7 @@ use dfx_host_drain::features::pmu::PmuRegion;
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use dfx_host_drain::{Board, Session};
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The executor's counter as the collectors read it.
@@ -344,11 +346,13 @@ impl AicpuRecorder for AicpuHooks {
     }
 
     fn dump_arg(&mut self, info: &Info) -> u64 {
-        let (Some(dump), Some((_, _, arena))) = (&self.hooks.dump, self.hooks.regions.dump) else { return 0 };
+        let (Some(dump), Some((region, _, arena))) = (&self.hooks.dump, self.hooks.regions.dump) else { return 0 };
+        let shed = shed_bytes(&region, self.thread);
         // SAFETY: see the impl. The tensor's memory lives through the launch, and the builder kept the view within its
         // buffer; nobody writes it now, unless the program is wrong or a hang was declared: the bytes are whatever is there.
         let recorded = unsafe { dump.record(self.thread, info) };
-        if recorded && info.kind == Kind::Tensor as u8 && info.capture_payload != 0 { copied(info, arena) } else { 0 }
+        let brings = recorded && info.kind == Kind::Tensor as u8 && info.capture_payload != 0;
+        if brings && shed_bytes(&region, self.thread) == shed { copied(info, arena) } else { 0 }
     }
 
     fn flush(&mut self, cores: &[u32]) {
@@ -442,7 +446,14 @@ impl AicpuRecorder for AicpuHooks {
     }
 }
 
-/// Bytes that dumping `info` copies into an arena of so many, unless there was no room.
+/// Payload bytes that `thread`, which asks, has given up so far.
+fn shed_bytes(region: &DumpRegion, thread: u32) -> u64 {
+    let at = region.base.offset((region.layout.lane(thread) + ARENA.shed_bytes) as u64).0 as usize;
+    // SAFETY: the session made the region, with a state for each thread; the word is an atomic on both sides.
+    unsafe { (*std::ptr::with_exposed_provenance::<AtomicU64>(at)).load(Ordering::Relaxed) }
+}
+
+/// Bytes that dumping `info` copies into an arena of so many, if there was room.
 fn copied(info: &Info, arena: u64) -> u64 {
     let shape = &info.shapes[..usize::from(info.ndims).min(MAX_DIMS)];
     let bytes = DataType::from_raw(info.dtype).map_or(0, DataType::bytes);

@@ -28,7 +28,7 @@ mod thread;
 
 pub use marks::MAX_SCALARS;
 
-use crate::abi::args_dump::{Header, Info, Kind, Level, MAGIC, OPTION_DEDUP, Role, Stage};
+use crate::abi::args_dump::{Info, Kind, Level, MAGIC, OPTION_DEDUP, Role, Stage};
 use crate::abi::layout::ArgsDumpLayout;
 use crate::abi::peer::Peer;
 use crate::abi::tensor::ArgDirection;
@@ -430,7 +430,6 @@ impl<C: Clock, T: Deref<Target = Tables>> ArgsDump<C, T> {
         unsafe { (*slot).payload(&this.around(thread), info) }
     }
 
-    #[cold]
     #[inline(never)]
     unsafe fn plain_cold(slot: *mut Thread, info: &Info, this: &Self, thread: u32) -> bool {
         // SAFETY: `record`'s contract.
@@ -502,5 +501,3 @@ pub const fn is_dumped_at(role: Role, stage: Stage) -> bool {
         (Role::Input, Stage::BeforeDispatch) | (Role::Output, Stage::AfterCompletion) | (Role::Inout, _)
     )
 }
-
-const _: () = assert!(size_of::<Header<4, 64>>() < 1 << 20 && Kind::Scalar as u8 == 1);

@@ -3,7 +3,7 @@
 use super::arena::{Arena, Gate, Hope, Mem};
 use super::dedup::{self, Seen, Table};
 use super::gather::View;
-use super::record::{self, Payload, is_dense};
+use super::record::{self, Payload, is_dense, is_empty};
 use crate::abi::args_dump::{FLAG_REFERENCE, FLAG_SHED, Info, Kind, Record, SLOTS};
 use crate::abi::layout::{ARENA, ARGS_DUMP_LANE, BufferLayout, StallLayout};
 use crate::clock::Clock;
@@ -101,30 +101,30 @@ impl Thread {
         info.kind == Kind::Tensor as u8 && (self.all || info.capture_payload != 0)
     }
 
-    /// Records an argument without a payload, if there is a slot. `None`: there is none.
+    /// Records an argument without a payload, if there is a slot and the elements lie without holes. `None`: otherwise.
     ///
     /// # Safety
     /// Open, and called by the thread.
     #[inline(always)]
     pub(super) unsafe fn plain(&mut self, info: &Info) -> Option<bool> {
         let slot = self.lane.next();
-        if slot.is_null() {
+        if slot.is_null() || !is_dense(info) {
             return None;
         }
         // SAFETY: the slot is the lane's.
         unsafe {
-            record::write(slot, info, Payload::NONE, is_dense(info));
+            record::write(slot, info, Payload::NONE, true);
             Some(self.lane.advance(slot, 1))
         }
     }
 
-    /// [`plain`](Self::plain), waiting for a slot.
+    /// [`plain`](Self::plain) for all others, waiting for a slot.
     ///
     /// # Safety
     /// As there.
     pub(super) unsafe fn plain_cold<C: Clock>(&mut self, around: &Around<'_, C>, info: &Info) -> bool {
         // SAFETY: passed on.
-        unsafe { self.put(around, info, Payload::NONE, is_dense(info)) }
+        unsafe { self.put(around, info, Payload::NONE, is_dense(info) || is_empty(info)) }
     }
 
     /// Records an argument with its bytes.

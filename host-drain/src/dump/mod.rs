@@ -27,7 +27,7 @@ pub use budget::DumpBudget;
 pub use outcome::Outcome;
 
 use crate::artifact::{ArtifactError, DirectFile};
-use crate::transport::{Transport, TransportError, WriteOutError};
+use crate::transport::{Transport, WriteOutError};
 use budget::{Bucket, Meter};
 use dfx_collector::abi::DeviceAddr;
 use dfx_collector::abi::args_dump::{Level, Record};
@@ -355,6 +355,13 @@ impl Dump {
             if run.done == 0 {
                 run.base = self.written();
             }
+            if run.offset + run.done + self.arena_bytes < self.threads[run.thread as usize].largest_end {
+                // The device went on without asking: it has written over what was not acknowledged.
+                let gone = self.give_up(run, mark::OVERWRITTEN);
+                self.drained(&mut went, gone);
+                work += 1;
+                continue;
+            }
             match self.write(&run, piece) {
                 Ok(()) => {
                     (run.done, run.attempts) = (run.done + piece, 0);
@@ -373,7 +380,9 @@ impl Dump {
                         self.runs.push_front(run);
                         break;
                     }
-                    let gone = self.give_up(run, &error);
+                    tracing::warn!(%error, ?run, "dumped payload could not be transferred; it is lost");
+                    let gone = self.give_up(run, mark::TRUNCATED);
+                    self.lost += gone;
                     self.drained(&mut went, gone);
                 }
                 // Its records stay; their payload is nowhere.
@@ -450,21 +459,21 @@ impl Dump {
         }
     }
 
-    /// Gives up the payload that `run` is at, with what was saved of it; the rest of the run goes on. Returns the bytes
-    /// that were given up.
-    fn give_up(&mut self, run: Run, error: &TransportError) -> u64 {
+    /// Gives up the payload that `run` is at and marks its record; what was saved of a payload that is `TRUNCATED` stays.
+    /// The rest of the run goes on. Returns the bytes that were given up.
+    fn give_up(&mut self, run: Run, why: u8) -> u64 {
         let thread = run.thread as usize;
         let at = run.offset + run.done;
         let inside = |held: &Held| held.is(mark::CARRIES) && (held.value..held.value + held.payload).contains(&at);
         let place = (run.first..=run.last).find(|&place| inside(self.stores[thread].get(place))).unwrap_or(run.last);
         let held = self.stores[thread].get(place);
         let end = (held.value + held.payload).clamp(at, run.offset + run.bytes);
-        let lost = end - at;
-        tracing::warn!(%error, thread, offset = held.value, lost, "dumped payload could not be transferred; it is lost");
-        self.lost += lost;
         let payloads = (run.first..=place).filter(|&place| self.stores[thread].get(place).is(mark::CARRIES)).count();
         let done = Run { last: place, payloads: payloads as u32, bytes: end - run.offset, ..run };
         self.settle(&done, run.done);
+        if why == mark::OVERWRITTEN {
+            self.stores[thread].get_mut(place).bereave(why);
+        }
         self.acknowledge(run.thread, end);
         let rest = run.offset + run.bytes - end;
         if rest > 0 {
@@ -472,7 +481,7 @@ impl Dump {
             let rest = Run { first: place + 1, payloads, offset: end, bytes: rest, done: 0, attempts: 0, ..run };
             self.runs.push_front(rest);
         }
-        lost
+        end - at
     }
 
     /// Enters in the records of `run` what is in the file: its first `saved` bytes.
