@@ -1,16 +1,12 @@
 #!/usr/bin/env bash
 # The hostile device under AddressSanitizer: no value in shared memory makes the host read or write beside its memory.
-# Std is instrumented too (-Zbuild-std), so that its copies are checked. Skips, and says so, where that cannot be had.
+# Std is instrumented too (-Zbuild-std), so that its copies are checked. Skips (exit 77), and says so, where that cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=x86_64-unknown-linux-gnu
-skip() { echo "asan: skipped, $1"; exit 0; }
-
-command -v rustup >/dev/null || skip "there is no rustup to get a nightly toolchain with"
-rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal >/dev/null 2>&1 \
-    || skip "the nightly toolchain cannot be installed"
-rustup component add rust-src --toolchain nightly >/dev/null 2>&1 || skip "rust-src of nightly cannot be installed"
+. ci/nightly.sh
+nightly asan rust-src
 
 export RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes"
 # Its own directory: every crate is built with other flags.

@@ -4,10 +4,9 @@
 # Counts are scaled down by cfg!(miri). Addresses travel through shared memory as integers, hence permissive provenance.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if ! rustup component add miri rust-src --toolchain nightly >/dev/null 2>&1; then
-    echo "miri: skipped, the component cannot be installed for the nightly toolchain"
-    exit 77
-fi
+. ci/nightly.sh
+nightly miri miri rust-src
+
 export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-permissive-provenance"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/miri"
 if [[ "${1:-}" == all ]]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# SPECIFICATION.md: every promise names at least one test or says which issue it waits for, no number is used twice, and
-# every test that is named (`path/file.rs::name`) exists, as a test that is not ignored.
+# SPECIFICATION.md: every promise names at least one test, or a script of ci/ that proves it, or says which issue it waits
+# for, no number is used twice, and every test that is named (`path/file.rs::name`) exists, as a test that is not ignored,
+# and every script (`ci/name.sh`).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -51,6 +52,17 @@ awk '
         seen[id] = 1
     }
     /^#/ { close_promise() }
+    {
+        text = $0
+        while (match(text, /`ci\/[a-z]+\.sh`/)) {
+            script = substr(text, RSTART + 1, RLENGTH - 2)
+            if ((getline ignored < script) < 0) fault(script " does not exist")
+            close(script)
+            text = substr(text, RSTART + RLENGTH)
+        }
+    }
+    # A line that begins with a script names it as the proof; elsewhere it is a remark.
+    /^`ci\/[a-z]+\.sh`/ && id != "" { proofs++ }
     /pending \((issue [0-9]+|no issue yet)\)/ && id != "" { proofs++; pending++ }
     {
         while (match(rest, /`[a-z0-9_\/-]+\.rs::[a-z0-9_]+`/)) {

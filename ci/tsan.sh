@@ -1,17 +1,13 @@
 #!/usr/bin/env bash
 # ThreadSanitizer over the tests that run real threads: schedulers, cores, orchestrator and watchdog over the simulator's
 # registers and queues, collectors and host workers over shared memory. Std is instrumented too (-Zbuild-std): without
-# that its locks and parkers look like races. Skips, and says so, where that cannot be had.
+# that its locks and parkers look like races. Skips (exit 77), and says so, where that cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=x86_64-unknown-linux-gnu
-skip() { echo "tsan: skipped, $1"; exit 0; }
-
-command -v rustup >/dev/null || skip "there is no rustup to get a nightly toolchain with"
-rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal >/dev/null 2>&1 \
-    || skip "the nightly toolchain cannot be installed"
-rustup component add rust-src --toolchain nightly >/dev/null 2>&1 || skip "rust-src of nightly cannot be installed"
+. ci/nightly.sh
+nightly tsan rust-src
 
 export RUSTFLAGS="-Zsanitizer=thread -Cforce-frame-pointers=yes"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/tsan"

@@ -5,7 +5,9 @@ use crate::style;
 use anyhow::{Result, anyhow};
 use clap::builder::TypedValueParser as _;
 use dfx_host_drain::report::{RunReport, StreamKind};
-use dfx_host_drain::{BackendType, Backpressure, DfxConfig, DumpBudget, DumpLevel, ExecutionMode, PmuEvent, Target, Timeouts};
+use dfx_host_drain::{
+    BackendType, Backpressure, DfxConfig, DumpBudget, DumpLevel, ExecutionMode, PmuEvent, Target, Timeouts,
+};
 use dfx_sim::faults::{self, Fault, FaultPlan};
 use dfx_sim::run::{ClockKind, LinkRate, Progress, RunOutcome, RunRequest};
 use dfx_sim::{run, workloads};
@@ -305,7 +307,8 @@ fn summary(request: &RunRequest, outcome: &RunOutcome) {
 fn dumped(report: &RunReport) {
     let Some(dump) = &report.dump else { return };
     let mega = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-    let ceiling = dump.budget_bytes_per_s.map_or("no ceiling".into(), |rate| format!("ceiling {}/s", mega(rate)));
+    let ceiling =
+        dump.budget_bytes_per_s.map_or("no ceiling".into(), |rate| format!("ceiling {}/s", mega(rate)));
     println!(
         "dumped payload: {} produced, {} written, {} shed, {} deduplicated; drained at {}/s ({ceiling})",
         mega(dump.payload_bytes_produced),

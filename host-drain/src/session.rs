@@ -15,33 +15,30 @@ use crate::deps::{self, Variant};
 use crate::export;
 use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
 use crate::features;
-use crate::dump::{Dump, Flow, NowNs, Setup, manifest};
-use crate::features::args_dump::DumpRegion;
+use crate::dump::{Dump, Flow};
 use crate::features::pmu::PmuRegion;
 use crate::lanes::LaneTable;
 use crate::memory::DeviceMemory;
 use crate::reconcile::{Closed, Graph, close};
 use crate::features::swimlane::SwimlaneRegion;
 use crate::region::{self, Region};
-use crate::report::{ArtifactEntry, DumpReport, Feature, Half, Levels, Reason, StreamKind, StreamReport};
+use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamKind, StreamReport};
 use crate::service::Service;
 use crate::testpoint::Points;
 use crate::transport::{Copy, Svm, Transport, TransportError};
 use crate::workers::{Step, Workers};
 use crossbeam_queue::SegQueue;
 use dfx_collector::abi::DeviceAddr;
-use dfx_collector::abi::layout::ArgsDumpLayout;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod dump;
+
 /// Bytes that may be delivered and not yet kept before the drain waits.
 const WAITING_BYTES: u64 = 64 << 20;
-
-/// Steps without progress after which a backlog of dumped payload is no longer paced: a second, if time passes at all.
-const LINGER_STEPS: u32 = 5_000;
 
 /// What a session is made for.
 pub struct SessionSpec {
@@ -154,18 +151,6 @@ impl Engine {
         })
     }
 
-    /// Writes the backlog of dumped payload at the pace of its budget, or lifts the budget.
-    fn linger(&self, drive: Drive) {
-        let mut stuck = 0;
-        while drive == Drive::Threads && self.flow.backlog() > 0 && stuck < LINGER_STEPS {
-            let before = self.flow.drained();
-            self.step_collect();
-            stuck = if self.flow.drained() > before { 0 } else { stuck + 1 };
-            std::thread::sleep(std::time::Duration::from_micros(200));
-        }
-        self.lifted.store(true, Ordering::Relaxed);
-    }
-
     fn step_collect(&self) -> u32 {
         self.points.hit("collect.step");
         let mut taken = 0;
@@ -275,18 +260,7 @@ impl Session {
             for region in regions.iter().filter(|region| region.feature == Feature::DumpArgs) {
                 features::args_dump::arm(&*transport, region, &config, &board)?;
             }
-            let dump = regions.iter().find(|region| region.feature == Feature::DumpArgs).map(|region| {
-                let layout = ArgsDumpLayout::of(board.platform, board.aicpu_threads);
-                let lane = |thread: usize| region.base.offset(layout.lane(thread as u32) as u64);
-                Dump::new(Setup {
-                    transport: Arc::clone(&transport),
-                    level: config.dump_args,
-                    budget: config.dump_budget,
-                    arena_bytes: config.dump_arena_bytes,
-                    threads: region.arenas.iter().enumerate().map(|(thread, &arena)| (lane(thread), arena)).collect(),
-                    room: points.disk_room(crate::dump::BIN_NAME),
-                })
-            });
+            let dump = dump::made(&transport, &regions, &config, &board, &points);
             let index = table.lanes.iter().map(|lane| lane.index).collect();
             Some(Arc::new(Engine {
                 flow: dump.as_ref().map(Dump::flow).unwrap_or_default(),
@@ -348,41 +322,6 @@ impl Session {
     /// The scope statistics' region for the device, when they are on.
     pub fn scope_stats_region(&self) -> Option<DeviceAddr> {
         self.region(Feature::ScopeStats).map(|region| region.base)
-    }
-
-    /// The args dump's region for the device, when it is on.
-    pub fn dump_region(&self) -> Option<DumpRegion> {
-        let region = self.region(Feature::DumpArgs)?;
-        Some(features::args_dump::for_device(region, &self.board))
-    }
-
-    /// Says where the artifacts will be: dumped payload is written there while the device runs, under a temporary name.
-    /// Before [`start`](Self::start), if arguments are dumped; the same directory as [`export`](Self::export)'s.
-    ///
-    /// # Errors
-    /// [`SessionError::Order`] unless just configured.
-    pub fn set_output(&mut self, dir: impl Into<PathBuf>) -> Result<(), SessionError> {
-        self.expect("set_output", &[State::Configured])?;
-        if let Some(engine) = &self.engine
-            && let Some(dump) = lock(&engine.collector).dump()
-        {
-            dump.set_output(dir.into());
-        }
-        Ok(())
-    }
-
-    /// Gives the dump's budget another clock than the system's, for a caller that steps in virtual time.
-    ///
-    /// # Errors
-    /// [`SessionError::Order`] unless just configured.
-    pub fn set_clock(&mut self, now: NowNs) -> Result<(), SessionError> {
-        self.expect("set_clock", &[State::Configured])?;
-        if let Some(engine) = &self.engine
-            && let Some(dump) = lock(&engine.collector).dump()
-        {
-            dump.set_clock(now);
-        }
-        Ok(())
     }
 
     /// The switches.
@@ -544,19 +483,6 @@ impl Session {
         Ok(artifacts)
     }
 
-    /// The dump's two files.
-    fn export_dump(
-        &self,
-        engine: &Engine,
-        collector: &mut Collector,
-        dir: &Path,
-    ) -> Result<Vec<ArtifactInfo>, ArtifactError> {
-        let args = self.closed.streams.iter().filter(|stream| stream.kind == StreamKind::Arg);
-        let dropped = args.map(|stream| stream.dropped + stream.lost).sum();
-        let room = engine.points.disk_room(manifest::FILE_NAME);
-        collector.dump().map_or(Ok(Vec::new()), |dump| dump.export(dir, dropped, room))
-    }
-
     fn export_swimlane(
         &self,
         engine: &Engine,
@@ -587,11 +513,6 @@ impl Session {
     /// Odd records by kind.
     pub fn anomalies(&self) -> &BTreeMap<String, u64> {
         &self.closed.anomalies
-    }
-
-    /// The dumped payload's account, if arguments were dumped.
-    pub fn dump(&self) -> Option<DumpReport> {
-        self.closed.dump
     }
 
     /// What is missing or wrong that no lane's account shows.

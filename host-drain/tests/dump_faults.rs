@@ -5,7 +5,9 @@ mod dump;
 use dfx_collector::abi::args_dump::{FLAG_REFERENCE, Level, Record};
 use dfx_collector::abi::{DeviceAddr, Platform};
 use dfx_host_drain::memory::{DeviceMemory, MemoryError};
-use dfx_host_drain::{Board, DeviceEnd, DfxConfig, Drive, PoolSizes, Session, SessionError, SessionSpec, TransportKind};
+use dfx_host_drain::{
+    Board, DeviceEnd, DfxConfig, Drive, PoolSizes, Session, SessionError, SessionSpec, TransportKind,
+};
 use dump::memory::Memory;
 use dump::*;
 use std::ptr::NonNull;
@@ -23,6 +25,7 @@ fn records_that_cannot_be_are_counted_and_read_nothing_outside_the_arena() {
         Record { payload_offset: 1 << 60, ..tensor(3, 0, 64) },
         Record { payload_offset: 4000, ..tensor(4, 0, 200) },
         Record { payload_size: 4097, ..tensor(5, 0, 1) },
+        Record { flags: FLAG_REFERENCE, payload_size: u64::MAX, ..tensor(14, 0, 1) },
         Record { kind: 7, ..tensor(6, 0, 64) },
         Record { role: 7, ..scalar(7, 0, 0, 0) },
         Record { stage: 7, ..scalar(8, 0, 0, 0) },
@@ -40,24 +43,38 @@ fn records_that_cannot_be_are_counted_and_read_nothing_outside_the_arena() {
             assert!(producer.raw(lie));
         }
         // A reference to nowhere, and a type that there is not: odd, not corrupt.
-        let nowhere = Record { flags: FLAG_REFERENCE, payload_offset: u64::MAX, payload_size: u64::MAX, ..tensor(11, 0, 1) };
+        let nowhere =
+            Record { flags: FLAG_REFERENCE, payload_offset: u64::MAX, payload_size: 64, ..tensor(11, 0, 1) };
         assert!(producer.raw(&nowhere) && producer.raw(&scalar(12, 0, 99, 5)));
         producer.tensor(&tensor(13, 0, 100), &good).expect("room");
         producer.flush();
         settle(&rig.session);
         let ended = rig.end(DeviceEnd::Completed);
-        assert_eq!((ended.sum(|s| s.corrupt), ended.sum(|s| s.collected)), (lies.len() as u64, 14));
+        assert_eq!((ended.sum(|s| s.corrupt), ended.sum(|s| s.collected)), (lies.len() as u64, 15));
         assert!(ended.anomalies.contains_key("arg_of_unknown_dtype"));
         let (manifest, bin) = (ended.manifest(), ended.bin());
         let args = manifest["args"].as_array().expect("rows");
-        assert_eq!((args.len(), bin.len()), (14, 200));
+        assert_eq!((args.len(), bin.len()), (15, 200));
         assert_eq!((payload(&bin, &args[0]), payload(&bin, &args[13])), (&good[..], &good[..]));
-        assert_eq!((&args[6]["kind"], &args[7]["role"], &args[8]["stage"]), (&"unknown".into(), &"unknown".into(), &"unknown".into()));
-        for at in 1..=5 {
-            assert_eq!((&args[at]["bin_size"], &args[at]["truncated"]), (&0.into(), &true.into()), "{}", args[at]);
+        assert_eq!(
+            (&args[6]["kind"], &args[7]["role"], &args[8]["stage"]),
+            (&"unknown".into(), &"unknown".into(), &"unknown".into())
+        );
+        for at in [1, 2, 3, 4, 5, 14] {
+            assert_eq!(
+                (&args[at]["bin_size"], &args[at]["truncated"]),
+                (&0.into(), &true.into()),
+                "{}",
+                args[at]
+            );
         }
         let codes = ended.codes();
-        assert!(["corrupt", "payload_lost", "references_dangling"].iter().all(|code| codes.iter().any(|c| c == code)), "{codes:?}");
+        assert!(
+            ["corrupt", "payload_lost", "references_dangling"]
+                .iter()
+                .all(|code| codes.iter().any(|c| c == code)),
+            "{codes:?}"
+        );
     }
 }
 
@@ -72,7 +89,12 @@ fn whatever_stands_in_a_buffer_the_host_ends_whole() {
         for n in 0..200 {
             let noise = pattern(seed * 1000 + n, 128);
             let word = |at: usize| u64::from_le_bytes(noise[at..at + 8].try_into().expect("eight bytes"));
-            let mut record = Record { kind: noise[0] % 3, flags: noise[1] % 8, ndims: noise[2] % 7, ..tensor(word(8), 0, 1) };
+            let mut record = Record {
+                kind: noise[0] % 3,
+                flags: noise[1] % 8,
+                ndims: noise[2] % 7,
+                ..tensor(word(8), 0, 1)
+            };
             record.payload_offset = word(16) >> (noise[3] % 64);
             record.payload_size = word(24) >> (noise[4] % 64);
             (record.role, record.stage, record.dtype) = (noise[5] % 4, noise[6] % 3, noise[7] % 17);
@@ -101,7 +123,13 @@ fn whatever_stands_in_a_buffer_the_host_ends_whole() {
 
 #[test]
 fn nothing_recorded_leaves_no_file_and_level_three_without_payload_no_bin() {
-    for (level, records) in [(Level::Full, false), (Level::Partial, false), (Level::Hybrid, false), (Level::Hybrid, true), (Level::Full, true)] {
+    for (level, records) in [
+        (Level::Full, false),
+        (Level::Partial, false),
+        (Level::Hybrid, false),
+        (Level::Hybrid, true),
+        (Level::Full, true),
+    ] {
         let mut rig = Rig::new(Platform::A2a3, TransportKind::Svm, config(level, 4096), 1);
         start(&mut rig);
         let mut producers = rig.producers();
@@ -126,7 +154,12 @@ fn the_output_directory_must_be_named_before_the_start() {
     let memory = Arc::new(Memory::default());
     let board = Board { platform: Platform::A2a3, core_is_aic: vec![true], aicpu_threads: 1 };
     let config = config(Level::Full, 4096);
-    let spec = SessionSpec { config: config.clone(), board: board.clone(), memory: memory.clone(), transport: TransportKind::Svm };
+    let spec = SessionSpec {
+        config: config.clone(),
+        board: board.clone(),
+        memory: memory.clone(),
+        transport: TransportKind::Svm,
+    };
     let mut session = Session::configure(spec).expect("a session");
     let error = session.start(Drive::Stepped).expect_err("no directory");
     assert!(matches!(error, SessionError::Config(_)) && error.to_string().contains("set_output"), "{error}");
@@ -141,7 +174,12 @@ fn the_output_directory_must_be_named_before_the_start() {
         DfxConfig { dump_budget: dfx_host_drain::DumpBudget::Rate(0), ..config.clone() },
     ];
     for config in bad {
-        let spec = SessionSpec { config, board: board.clone(), memory: memory.clone(), transport: TransportKind::Svm };
+        let spec = SessionSpec {
+            config,
+            board: board.clone(),
+            memory: memory.clone(),
+            transport: TransportKind::Svm,
+        };
         assert!(matches!(Session::configure(spec), Err(SessionError::Config(_))));
     }
     assert!(!config.clone().without_switches().any() && config.any() && DfxConfig::dump_level(4).is_err());
@@ -166,7 +204,10 @@ fn a_file_that_cannot_be_written_ends_the_dump_and_nothing_else() {
     let ended = rig.end(DeviceEnd::Completed);
     let error = ended.error.as_ref().expect("it is said").to_string();
     assert!(error.contains("args_dump") && error.contains("move it away"), "{error}");
-    assert_eq!((ended.sum(|s| s.collected), ended.sum(|s| s.lost), ended.dump.payload_bytes_written), (50, 0, 0));
+    assert_eq!(
+        (ended.sum(|s| s.collected), ended.sum(|s| s.lost), ended.dump.payload_bytes_written),
+        (50, 0, 0)
+    );
     let lost = ended.reasons.iter().find(|reason| reason.code == "payload_lost").expect("a reason");
     assert_eq!(lost.count, 150_000);
 }
@@ -182,10 +223,17 @@ fn a_full_disk_leaves_neither_file_and_the_device_does_not_wait() {
             (file == self.0).then_some(self.1)
         }
     }
-    for (file, room) in [("args_dump/args.bin", 0), ("args_dump/args.bin", 10_000), ("args_dump/args_dump.json", 600)] {
+    for (file, room) in
+        [("args_dump/args.bin", 0), ("args_dump/args.bin", 10_000), ("args_dump/args_dump.json", 600)]
+    {
         let memory = Arc::new(Memory::default());
         let board = Board { platform: Platform::A2a3, core_is_aic: vec![true], aicpu_threads: 1 };
-        let spec = SessionSpec { config: config(Level::Full, 4096), board, memory: memory.clone(), transport: TransportKind::Svm };
+        let spec = SessionSpec {
+            config: config(Level::Full, 4096),
+            board,
+            memory: memory.clone(),
+            transport: TransportKind::Svm,
+        };
         let points = Points::new(Arc::new(Full(file, room)));
         let mut session = Session::configure_with(spec, |transport| transport, points).expect("a session");
         let dir = tempfile::tempdir().expect("a directory");
@@ -294,7 +342,11 @@ fn a_copy_that_fails_is_tried_again_and_then_charged_to_its_payload_alone() {
             assert_eq!(entry["truncated"], n < lost);
         }
         let bytes: u64 = sizes[..lost].iter().sum();
-        let reason = session.reasons().iter().find(|reason| reason.code == "payload_lost").map_or(0, |reason| reason.count);
+        let reason = session
+            .reasons()
+            .iter()
+            .find(|reason| reason.code == "payload_lost")
+            .map_or(0, |reason| reason.count);
         assert_eq!(reason, bytes, "{fails} failures");
         assert_eq!(session.dump().expect("it dumped").truncated, lost as u64);
         session.release();

@@ -40,7 +40,11 @@ fn every_payload_byte_is_in_the_file_though_the_arena_wraps_hundreds_of_times() 
         assert_eq!(args.len(), 4_000);
         for entry in args {
             let task = u64::from_str_radix(&entry["task_id"].as_str().expect("hex")[2..], 16).expect("hex");
-            assert_eq!(payload(&bin, entry), expected[&(task, entry["arg_index"].as_u64().expect("index"))], "{entry}");
+            assert_eq!(
+                payload(&bin, entry),
+                expected[&(task, entry["arg_index"].as_u64().expect("index"))],
+                "{entry}"
+            );
         }
         let bytes: u64 = expected.values().map(|payload| payload.len() as u64).sum();
         assert_eq!(bin.len() as u64, bytes, "without padding");
@@ -89,11 +93,11 @@ fn a_reference_has_the_place_of_the_payload_that_it_names() {
     let mut rig = Rig::new(Platform::A2a3, TransportKind::Svm, config(Level::Full, 1 << 16), 2);
     start(&mut rig);
     let mut producers = rig.producers();
-    let offsets: Vec<u64> =
-        (0..2).map(|t| producers[t].tensor(&tensor(1, t as u32, 100), &pattern(t as u64, 100)).expect("room")).collect();
+    let offsets: Vec<u64> = (0..2)
+        .map(|t| producers[t].tensor(&tensor(1, t as u32, 100), &pattern(t as u64, 100)).expect("room"))
+        .collect();
     assert_eq!(offsets, [0, 0], "the same offset in two threads is two payloads");
-    for t in 0..2 {
-        let producer = &mut producers[t];
+    for (t, producer) in producers.iter_mut().enumerate() {
         producer.tensor(&tensor(2, t as u32, 50), &pattern(9, 50)).expect("room");
         producer.flush();
         settle(&rig.session);
@@ -120,7 +124,10 @@ fn a_reference_has_the_place_of_the_payload_that_it_names() {
     }
     assert_eq!(ended.dump.payload_bytes_deduplicated, 2 * 299);
     let codes = ended.codes();
-    assert!(codes.contains(&"references_dangling".into()) && codes.contains(&"payload_lost".into()), "{codes:?}");
+    assert!(
+        codes.contains(&"references_dangling".into()) && codes.contains(&"payload_lost".into()),
+        "{codes:?}"
+    );
 }
 
 #[test]
@@ -146,7 +153,11 @@ fn shed_and_truncated_payloads_keep_their_records_and_are_counted_with_the_remed
     assert_eq!((ended.dump.payload_bytes_produced, ended.dump.payload_bytes_written), (5048, 2048));
     assert_eq!(ended.codes(), ["shed", "truncated"]);
     let judged = dfx_host_drain::report::judge(false, &ended.streams, Some(&ended.dump));
-    assert!(judged[0].message.contains("--dump-args=1") && judged[0].message.contains("--dump-tag"), "{}", judged[0].message);
+    assert!(
+        judged[0].message.contains("--dump-args=1") && judged[0].message.contains("--dump-tag"),
+        "{}",
+        judged[0].message
+    );
 }
 
 /// Buffers that come in another order than that of their numbers: nothing is acknowledged before what came before it.
@@ -235,7 +246,8 @@ fn a_device_that_overwrites_what_was_not_saved_is_found_out() {
 #[test]
 fn the_budget_is_kept_within_two_percent_in_virtual_time_and_nothing_is_lost() {
     const RATE: u64 = 42_000_000;
-    let budget = dfx_host_drain::DfxConfig { dump_budget: DumpBudget::Rate(RATE), ..config(Level::Full, 1 << 20) };
+    let budget =
+        dfx_host_drain::DfxConfig { dump_budget: DumpBudget::Rate(RATE), ..config(Level::Full, 1 << 20) };
     let mut rig = Rig::new(Platform::A2a3, TransportKind::Svm, budget, 2);
     let clock = Arc::new(AtomicU64::new(0));
     let now = clock.clone();
@@ -280,7 +292,8 @@ fn the_budget_is_kept_within_two_percent_in_virtual_time_and_nothing_is_lost() {
 #[test]
 fn on_the_real_clock_the_ceiling_holds_to_the_end() {
     const RATE: u64 = 20_000_000;
-    let budget = dfx_host_drain::DfxConfig { dump_budget: DumpBudget::Rate(RATE), ..config(Level::Full, 8 << 20) };
+    let budget =
+        dfx_host_drain::DfxConfig { dump_budget: DumpBudget::Rate(RATE), ..config(Level::Full, 8 << 20) };
     let mut rig = Rig::new(Platform::A2a3, TransportKind::Svm, budget, 1);
     rig.session.start(Drive::Threads).expect("threads");
     let mut producers = rig.producers();

@@ -25,8 +25,8 @@ mod submit;
 mod tests;
 
 pub use error::BuildError;
-pub use submit::SubmitBuilder;
 use submit::Marked;
+pub use submit::SubmitBuilder;
 
 use crate::marks::{ArgMarks, Mark};
 use crate::memory::{KernelCtx, ProgramMemory};

@@ -308,6 +308,6 @@ fn bare(id: SubmitId, task_id: u64) -> Submit {
         async_after: None,
         nodes: Vec::new(),
         duration: None,
-            marks: crate::marks::ArgMarks::NONE,
+        marks: crate::marks::ArgMarks::NONE,
     }
 }

@@ -4,6 +4,8 @@
 //! The collectors' contract is one caller per core and per thread number; here it holds because each AICPU actor owns its
 //! one [`AicpuHooks`], each core its one [`CoreHooks`], and a core belongs to one scheduler for the whole launch.
 
+mod dump;
+
 use crate::exec::Exec;
 use crate::faults::FaultPlan;
 use crate::faults::device::DeviceFaults;
@@ -12,11 +14,10 @@ use crate::runtime::{
     AicpuRecorder, Captured, CoreRecorder as RuntimeCoreRecorder, CountedTask, Probe, Recorder, RingCapacity,
     SchedPhase, Switches, TENSOR_MAP, Vanished,
 };
-use dfx_collector::abi::layout::ARENA;
+use dfx_collector::abi::args_dump::{Info, Kind, Level as DumpLevel};
 use dfx_collector::abi::scope_stats::{HeapSide, RINGS};
 use dfx_collector::abi::swimlane::Level;
-use dfx_collector::abi::args_dump::{Info, Kind, Level as DumpLevel};
-use dfx_collector::abi::tensor::{DataType, MAX_DIMS, MAX_SCALAR_ARGS, MAX_TENSOR_ARGS, Tensor};
+use dfx_collector::abi::tensor::{MAX_SCALAR_ARGS, MAX_TENSOR_ARGS, Tensor};
 use dfx_collector::abi::{DeviceAddr, Geometry, Platform};
 use dfx_collector::args_dump::{ArgsDump, MAX_SCALARS, Tables};
 use dfx_collector::clock::{Clock, Publish};
@@ -29,8 +30,8 @@ use dfx_host_drain::features::args_dump::DumpRegion;
 use dfx_host_drain::features::pmu::PmuRegion;
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use dfx_host_drain::{Board, Session};
+use dump::{copied, new_tables, shed_bytes};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The executor's counter as the collectors read it.
@@ -205,11 +206,6 @@ impl Hooks {
     }
 }
 
-fn new_tables() -> Box<Tables> {
-    // SAFETY: tables are all zero when new.
-    unsafe { Box::<Tables>::new_zeroed().assume_init() }
-}
-
 /// The register files of `board`'s cores.
 fn registers(board: &Board) -> Vec<SharedRegisters> {
     let file = |_| SharedRegisters(Arc::new(SimRegisters::new(board.platform)));
@@ -346,7 +342,9 @@ impl AicpuRecorder for AicpuHooks {
     }
 
     fn dump_arg(&mut self, info: &Info) -> u64 {
-        let (Some(dump), Some((region, _, arena))) = (&self.hooks.dump, self.hooks.regions.dump) else { return 0 };
+        let (Some(dump), Some((region, _, arena))) = (&self.hooks.dump, self.hooks.regions.dump) else {
+            return 0;
+        };
         let shed = shed_bytes(&region, self.thread);
         // SAFETY: see the impl. The tensor's memory lives through the launch, and the builder kept the view within its
         // buffer; nobody writes it now, unless the program is wrong or a hang was declared: the bytes are whatever is there.
@@ -444,21 +442,6 @@ impl AicpuRecorder for AicpuHooks {
             }
         }
     }
-}
-
-/// Payload bytes that `thread`, which asks, has given up so far.
-fn shed_bytes(region: &DumpRegion, thread: u32) -> u64 {
-    let at = region.base.offset((region.layout.lane(thread) + ARENA.shed_bytes) as u64).0 as usize;
-    // SAFETY: the session made the region, with a state for each thread; the word is an atomic on both sides.
-    unsafe { (*std::ptr::with_exposed_provenance::<AtomicU64>(at)).load(Ordering::Relaxed) }
-}
-
-/// Bytes that dumping `info` copies into an arena of so many, if there was room.
-fn copied(info: &Info, arena: u64) -> u64 {
-    let shape = &info.shapes[..usize::from(info.ndims).min(MAX_DIMS)];
-    let bytes = DataType::from_raw(info.dtype).map_or(0, DataType::bytes);
-    let bytes = shape.iter().fold(bytes, |bytes, &extent| bytes.saturating_mul(extent.into()));
-    if bytes > arena { arena / 2 } else { bytes }
 }
 
 /// One core's hooks.

@@ -88,7 +88,8 @@ impl Mark {
 
 /// One bit per position; there is none beyond 63.
 fn bits(positions: impl Iterator<Item = usize>) -> u64 {
-    positions.fold(0, |mask, at| mask | u32::try_from(at).ok().and_then(|at| 1u64.checked_shl(at)).unwrap_or(0))
+    positions
+        .fold(0, |mask, at| mask | u32::try_from(at).ok().and_then(|at| 1u64.checked_shl(at)).unwrap_or(0))
 }
 
 impl Submit {

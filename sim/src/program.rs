@@ -183,7 +183,8 @@ impl Submit {
             return 0;
         }
         let active = |k: &[Option<KernelId>; SUBTASKS]| k.iter().flatten().count() as u64;
-        active(&self.kernels) * u64::from(self.block_num) + self.nodes.iter().map(|n| active(&n.kernels)).sum::<u64>()
+        active(&self.kernels) * u64::from(self.block_num)
+            + self.nodes.iter().map(|n| active(&n.kernels)).sum::<u64>()
     }
 }
 

@@ -5,12 +5,12 @@
 
 use crate::drive::Drive;
 pub use crate::drive::{ClockKind, Clocks, HostPace, Rig};
-pub use crate::link::LinkRate;
-use crate::link::Linked;
 use crate::faults::FaultPlan;
 use crate::faults::host::{DryLane, FaultyTransport, HostFaults};
 use crate::faults::memory::FaultyMemory;
 use crate::hooks::{DeviceRegions, Hooks};
+pub use crate::link::LinkRate;
+use crate::link::Linked;
 use crate::memory::{HeapAlloc, ProgramMemory};
 use crate::program::Program;
 use crate::runtime::{Launch, LaunchConfig, LaunchError, LaunchOutcome, LaunchStatus};
@@ -22,7 +22,8 @@ use dfx_host_drain::report::{Feature, Half, Pass, Peer, Reason, RunReport, SCHEM
 use dfx_host_drain::target::ExecutionMode;
 use dfx_host_drain::testpoint::Points;
 use dfx_host_drain::{
-    Board, DeviceEnd, DfxConfig, Drive as Workers, DumpLevel, ExportError, Session, SessionError, SessionSpec, Target,
+    Board, DeviceEnd, DfxConfig, Drive as Workers, DumpLevel, ExportError, Session, SessionError,
+    SessionSpec, Target,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -262,7 +263,13 @@ pub fn run_program(
         None => (Vec::new(), None),
     };
     let mut others = session.reasons().to_vec();
-    let plain = |code: &str, message: String| Reason { code: code.into(), feature: None, lane: None, count: 1, message };
+    let plain = |code: &str, message: String| Reason {
+        code: code.into(),
+        feature: None,
+        lane: None,
+        count: 1,
+        message,
+    };
     if outcome.status != LaunchStatus::Completed && !outcome.killed {
         others.push(plain("device_error", describe(&outcome.status)));
     }
@@ -274,7 +281,11 @@ pub fn run_program(
             named.join(", ")
         );
         let count = outcome.dumped_running.len() as u64;
-        others.push(Reason { count, feature: Some(Feature::DumpArgs), ..plain("dumped_while_running", message) });
+        others.push(Reason {
+            count,
+            feature: Some(Feature::DumpArgs),
+            ..plain("dumped_while_running", message)
+        });
     }
     if let Some(error) = &export_error {
         others.push(plain("artifact_not_written", error.to_string()));
@@ -320,7 +331,9 @@ pub fn run_program(
     session.release();
     report.wall_ns = drive.wall_ns();
     if let Some(dir) = &dir {
-        report.write_with_room(dir, plan.disk_room(dfx_host_drain::report::FILE_NAME)).map_err(RunFailure::Report)?;
+        report
+            .write_with_room(dir, plan.disk_room(dfx_host_drain::report::FILE_NAME))
+            .map_err(RunFailure::Report)?;
     }
     Ok(RunOutcome {
         report,

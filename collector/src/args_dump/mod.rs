@@ -353,7 +353,7 @@ impl<C: Clock, T: Deref<Target = Tables>> ArgsDump<C, T> {
             if found != MAGIC {
                 return Err(InitError::Magic { found });
             }
-            let limit = load(layout.num_threads).min(geometry.max_threads);
+            let limit = load(layout.num_threads).min(geometry.max_threads).min(MAX_THREADS as u32);
             if threads == 0 || threads > limit {
                 return Err(InitError::Threads { wanted: threads, limit });
             }
@@ -389,10 +389,9 @@ impl<C: Clock, T: Deref<Target = Tables>> ArgsDump<C, T> {
         if thread >= self.open() {
             return Self::refuse(self);
         }
-        let Some(slot) = self.slots.get(thread as usize) else { return false };
-        // SAFETY: one caller per thread number.
+        // SAFETY: no more threads are open than there are slots; one caller per thread number.
         unsafe {
-            let slot = slot.0.get();
+            let slot = self.slots.get_unchecked(thread as usize).0.get();
             if (*slot).wants(info) {
                 return Self::payload(slot, info, self, thread);
             }

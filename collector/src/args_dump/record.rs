@@ -38,22 +38,22 @@ pub(super) unsafe fn write(slot: *mut Record, info: &Info, payload: Payload, den
     let ndims = info.ndims.min(MAX_DIMS as u8);
     let mask = u16::from(FLAG_REFERENCE | FLAG_SHED) << 8;
     let tail = u64::from(tail & !mask | u16::from(payload.flags) << 8);
-    // −1 becomes `NO_FUNC_ID`.
-    let [first, second, third] = info.func_ids.map(|id| u64::from(id as u16));
-    let words: [u64; 9] = [
-        info.task_id,
-        head & 0xFFFF_FFFF_0000_FFFF | u64::from(ndims) << 16,
-        u64::from(info.dtype) | u64::from(payload.truncated) << 8 | u64::from(dense) << 16,
-        payload.offset,
-        payload.size,
-        if info.kind == Kind::Scalar as u8 { info.scalar_value } else { 0 },
-        tail | first << 16 | second << 32 | third << 48,
-        info.func_count.clamp(0, MAX_FUNC_IDS as i32) as u64,
-        info.start_offset,
-    ];
+    let scalar = if info.kind == Kind::Scalar as u8 { info.scalar_value } else { 0 };
     // SAFETY: the words are the record's first fields, as the assertions below say; the slot is the lane's.
     unsafe {
-        slot.cast::<[u64; 9]>().write(words);
+        // One after the other, so that few of them are alive at a time.
+        let word = slot.cast::<u64>();
+        word.write(info.task_id);
+        word.add(1).write(head & 0xFFFF_FFFF_0000_FFFF | u64::from(ndims) << 16);
+        word.add(2).write(u64::from(info.dtype) | u64::from(payload.truncated) << 8 | u64::from(dense) << 16);
+        word.add(3).write(payload.offset);
+        word.add(4).write(payload.size);
+        word.add(5).write(scalar);
+        // −1 becomes `NO_FUNC_ID`.
+        let [first, second, third] = info.func_ids.map(|id| u64::from(id as u16));
+        word.add(6).write(tail | first << 16 | second << 32 | third << 48);
+        word.add(7).write(info.func_count.clamp(0, MAX_FUNC_IDS as i32) as u64);
+        word.add(8).write(info.start_offset);
         if ndims != 0 {
             // All of them: entries from `ndims` on mean nothing to anybody.
             (&raw mut (*slot).strides).write(info.strides);

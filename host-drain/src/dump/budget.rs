@@ -7,7 +7,8 @@ use std::str::FromStr;
 /// What the documentation of boards gives as the drain's rate, in bytes per second: an expectation, not a ceiling.
 pub const BOARD_RATE: u64 = 42_000_000;
 /// What [`DumpBudget`] accepts.
-pub(crate) const ACCEPTED: &str = "auto, unlimited, or a rate such as 42MB/s (B, kB, MB, GB, KiB, MiB, GiB per second), not 0";
+pub(crate) const ACCEPTED: &str =
+    "auto, unlimited, or a rate such as 42MB/s (B, kB, MB, GB, KiB, MiB, GiB per second), not 0";
 
 /// The ceiling that the drain of dumped payload keeps to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -142,7 +143,11 @@ impl Meter {
     }
 
     fn per_second((bytes, ns): (u64, u64)) -> u64 {
-        if ns == 0 { 0 } else { (u128::from(bytes) * 1_000_000_000 / u128::from(ns)).min(u128::from(u64::MAX)) as u64 }
+        if ns == 0 {
+            0
+        } else {
+            (u128::from(bytes) * 1_000_000_000 / u128::from(ns)).min(u128::from(u64::MAX)) as u64
+        }
     }
 
     /// Bytes per second, of late.
@@ -176,7 +181,19 @@ mod tests {
             assert_eq!(rate(text), Ok(DumpBudget::Rate(bytes)), "{text}");
         }
         assert_eq!((rate("auto"), rate("unlimited")), (Ok(DumpBudget::Auto), Ok(DumpBudget::Unlimited)));
-        for text in ["", "0", "0MB/s", "fast", "-1MB/s", "1..2MB/s", "MB/s", "42mb/s", "1e400", "99999999999GB/s", "AUTO"] {
+        for text in [
+            "",
+            "0",
+            "0MB/s",
+            "fast",
+            "-1MB/s",
+            "1..2MB/s",
+            "MB/s",
+            "42mb/s",
+            "1e400",
+            "99999999999GB/s",
+            "AUTO",
+        ] {
             let error = rate(text).expect_err(text);
             assert!(error.contains("dump_budget") && error.contains("42MB/s"), "{error}");
         }
@@ -185,7 +202,9 @@ mod tests {
     /// Whatever the size of pieces and however often it is asked.
     #[test]
     fn every_second_has_the_rate_within_two_percent() {
-        for (rate, piece, poll) in [(42_000_000, 1 << 20, 200_000), (42_000_000, 4096, 9_000_000), (1_000_003, 77, 50_000)] {
+        for (rate, piece, poll) in
+            [(42_000_000, 1 << 20, 200_000), (42_000_000, 4096, 9_000_000), (1_000_003, 77, 50_000)]
+        {
             let mut bucket = Bucket::new(rate);
             let piece = bucket.burst().min(piece);
             let (mut now, mut went) = (5, Vec::new());

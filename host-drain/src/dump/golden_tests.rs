@@ -29,7 +29,8 @@ fn samples(dir: &Path, found: &mut Vec<PathBuf>) {
 }
 
 fn index(names: &[&str], value: &Value) -> u8 {
-    names.iter().position(|name| *name == value).unwrap_or_else(|| panic!("{value} is none of {names:?}")) as u8
+    names.iter().position(|name| *name == value).unwrap_or_else(|| panic!("{value} is none of {names:?}"))
+        as u8
 }
 
 fn number(value: &Value) -> u64 {
@@ -144,12 +145,14 @@ fn the_example_of_the_format_page_comes_out_as_it_stands_there() {
 fn equal_keys_stay_in_the_order_of_their_thread_and_unknown_words_are_said() {
     let mut stores = vec![Store::default(), Store::default()];
     for (thread, seq, n) in [(1, 1, 11), (1, 0, 10), (0, 0, 0), (1, 2, 12), (0, 1, 1)] {
-        stores[thread].push(seq, Held { start_offset: n, role: 9, stage: 9, kind: 9, dtype: 99, ..Held::default() });
+        stores[thread]
+            .push(seq, Held { start_offset: n, role: 9, stage: 9, kind: 9, dtype: 99, ..Held::default() });
     }
     let mut out = Vec::new();
     write(&mut out, Head { level: Level::Hybrid, dropped: 0, bin: false }, &stores).unwrap();
     let root: Value = serde_json::from_slice(&out).unwrap();
-    let order: Vec<u64> = root["args"].as_array().unwrap().iter().map(|e| number(&e["start_offset"])).collect();
+    let order: Vec<u64> =
+        root["args"].as_array().unwrap().iter().map(|e| number(&e["start_offset"])).collect();
     assert_eq!(order, [0, 1, 10, 11, 12]);
     let entry = &root["args"][0];
     assert!([&entry["role"], &entry["stage"], &entry["kind"]].iter().all(|word| **word == "unknown"));

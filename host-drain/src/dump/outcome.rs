@@ -34,9 +34,8 @@ impl Dump {
     /// The account, against what the device counted per thread (`None`: it could not be read). After an `abnormal` end the
     /// device's counts are lower bounds.
     pub(crate) fn outcome(&self, counted: &[Option<Counted>], abnormal: bool) -> Outcome {
-        let records = |what: u8| {
-            self.stores.iter().flat_map(Store::iter).filter(|held| held.is(what)).count() as u64
-        };
+        let records =
+            |what: u8| self.stores.iter().flat_map(Store::iter).filter(|held| held.is(what)).count() as u64;
         let mut report = DumpReport {
             payload_bytes_written: self.written(),
             drain_rate_bytes_per_s: self.meter.overall(),

@@ -195,7 +195,8 @@ impl Store {
             return (0, 0);
         }
         // Offsets ascend in the order of the producer; sorted all the same, for a producer that cannot be trusted.
-        let mut carriers: Vec<u32> = self.in_order().filter(|&place| self.get(place).is(mark::CARRIES)).collect();
+        let mut carriers: Vec<u32> =
+            self.in_order().filter(|&place| self.get(place).is(mark::CARRIES)).collect();
         carriers.sort_by_key(|&place| self.get(place).value);
         let (mut lost, mut bytes) = (0, 0);
         for place in 0..self.len {
@@ -204,9 +205,10 @@ impl Store {
                 continue;
             }
             let found = carriers.binary_search_by_key(&held.value, |&place| self.get(place).value);
-            let whole = found.ok().map(|at| *self.get(carriers[at])).filter(|named| {
-                named.payload == held.payload && named.bin_size == named.payload
-            });
+            let whole = found
+                .ok()
+                .map(|at| *self.get(carriers[at]))
+                .filter(|named| named.payload == held.payload && named.bin_size == named.payload);
             let held = self.get_mut(place);
             match whole {
                 Some(named) => (held.bin_offset, held.bin_size) = (named.bin_offset, named.bin_size),
@@ -259,7 +261,8 @@ mod tests {
             let (held, flaws) = Held::of(&bad);
             assert!(flaws.corrupt && held.ndims() <= 5 && held.funcs() <= 3, "{bad:?}");
         }
-        let (held, flaws) = Held::of(&Record { dtype: 200, kind: 1, payload_size: 9, scalar_value: 5, ..good });
+        let (held, flaws) =
+            Held::of(&Record { dtype: 200, kind: 1, payload_size: 9, scalar_value: 5, ..good });
         assert!(flaws.unknown_dtype && !flaws.corrupt);
         assert_eq!((held.payload, held.value, held.marks), (0, 5, 0), "a scalar has no payload");
     }

@@ -112,7 +112,8 @@ mod tests {
             if wide.is_finite() {
                 let json = text(DataType::Float32, u64::from(wide.to_bits()));
                 assert_eq!(json.parse::<f32>().unwrap().to_bits(), wide.to_bits(), "{json}");
-                serde_json::from_str::<serde_json::Value>(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
+                serde_json::from_str::<serde_json::Value>(&json)
+                    .unwrap_or_else(|error| panic!("{json}: {error}"));
             }
         }
     }

@@ -63,7 +63,12 @@ pub fn plan(config: &DfxConfig, board: &Board) -> Option<RegionPlan> {
 ///
 /// # Errors
 /// When the transport fails.
-pub fn arm(transport: &dyn Transport, region: &Region, config: &DfxConfig, board: &Board) -> Result<(), TransportError> {
+pub fn arm(
+    transport: &dyn Transport,
+    region: &Region,
+    config: &DfxConfig,
+    board: &Board,
+) -> Result<(), TransportError> {
     let layout = ArgsDumpLayout::of(board.platform, board.aicpu_threads);
     for (thread, arena) in region.arenas.iter().enumerate() {
         let lane = region.base.offset(layout.lane(thread as u32) as u64);
@@ -112,11 +117,23 @@ pub fn counted(
 }
 
 /// What only this feature knows of its header at the end: the level in force, and marks for which there was no room.
-pub fn close(transport: &dyn Transport, region: &Region, config: &DfxConfig, board: &Board, closed: &mut Closed) {
+pub fn close(
+    transport: &dyn Transport,
+    region: &Region,
+    config: &DfxConfig,
+    board: &Board,
+    closed: &mut Closed,
+) {
     let layout = ArgsDumpLayout::of(board.platform, board.aicpu_threads);
     let word = |offset: usize| transport.load_u32(region.base.offset(offset as u64));
     let mut reason = |code: &str, count: u64, message: String| {
-        closed.reasons.push(Reason { code: code.into(), feature: Some(Feature::DumpArgs), lane: None, count, message });
+        closed.reasons.push(Reason {
+            code: code.into(),
+            feature: Some(Feature::DumpArgs),
+            lane: None,
+            count,
+            message,
+        });
     };
     let asked = config.dump_args as u32;
     if let Ok(level) = word(layout.level)

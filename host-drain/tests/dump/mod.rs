@@ -11,7 +11,8 @@ use dfx_collector::abi::layout::{ARENA, ARGS_DUMP_LANE, ArgsDumpLayout, BufferLa
 use dfx_collector::abi::{Platform, peer};
 use dfx_host_drain::report::{DumpReport, Reason, StreamReport};
 use dfx_host_drain::{
-    Board, DeviceEnd, DfxConfig, Drive, DumpBudget, ExportError, PoolSizes, Session, SessionSpec, TransportKind,
+    Board, DeviceEnd, DfxConfig, Drive, DumpBudget, ExportError, PoolSizes, Session, SessionSpec,
+    TransportKind,
 };
 use memory::{Memory, long, word};
 use serde_json::Value;
@@ -93,7 +94,8 @@ impl Ended {
     }
 
     pub(crate) fn manifest(&self) -> Value {
-        let text = std::fs::read(self.dir.path().join("args_dump/args_dump.json")).expect("there is a manifest");
+        let text =
+            std::fs::read(self.dir.path().join("args_dump/args_dump.json")).expect("there is a manifest");
         serde_json::from_slice(&text).expect("it is JSON")
     }
 
@@ -121,7 +123,8 @@ pub(crate) fn payload<'a>(bin: &'a [u8], entry: &Value) -> &'a [u8] {
 
 /// A tensor record of `bytes` bytes of u8.
 pub(crate) fn tensor(task: u64, arg: u32, bytes: u64) -> Record {
-    let mut record = Record { task_id: task, arg_index: arg, dtype: 5, ndims: 1, is_contiguous: 1, ..Record::default() };
+    let mut record =
+        Record { task_id: task, arg_index: arg, dtype: 5, ndims: 1, is_contiguous: 1, ..Record::default() };
     (record.shapes[0], record.strides[0], record.payload_size) = (bytes as u32, 1, bytes);
     record.func_ids[0] = (task % 7) as u16;
     record.func_count = 1;
@@ -129,7 +132,14 @@ pub(crate) fn tensor(task: u64, arg: u32, bytes: u64) -> Record {
 }
 
 pub(crate) fn scalar(task: u64, arg: u32, dtype: u8, value: u64) -> Record {
-    Record { task_id: task, arg_index: arg, dtype, kind: Kind::Scalar as u8, scalar_value: value, ..Record::default() }
+    Record {
+        task_id: task,
+        arg_index: arg,
+        dtype,
+        kind: Kind::Scalar as u8,
+        scalar_value: value,
+        ..Record::default()
+    }
 }
 
 /// One thread of the device.
@@ -200,7 +210,8 @@ impl Producer {
         if self.lane_word(lane.free_tail).load(Ordering::Acquire) == head {
             return false;
         }
-        self.buffer = self.lane_long(lane.free_ptrs + 8 * (head % lane.slots) as usize).load(Ordering::Acquire);
+        self.buffer =
+            self.lane_long(lane.free_ptrs + 8 * (head % lane.slots) as usize).load(Ordering::Acquire);
         self.lane_word(lane.free_head).store(head + 1, Ordering::Release);
         self.count = 0;
         word(self.buffer + BufferLayout::args_dump().count as u64).store(0, Ordering::Release);
@@ -316,7 +327,11 @@ impl Producer {
 fn put(at: u64, bytes: &[u8]) {
     // SAFETY: the callers' ranges lie in blocks that are live, and the host does not read them before they are handed over.
     unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), std::ptr::with_exposed_provenance_mut(at as usize), bytes.len());
+        std::ptr::copy_nonoverlapping(
+            bytes.as_ptr(),
+            std::ptr::with_exposed_provenance_mut(at as usize),
+            bytes.len(),
+        );
     }
 }
 

@@ -96,7 +96,9 @@ pub enum BuildError {
         why: &'static str,
     },
     /// `dumps` names a tensor that the submit is not given.
-    #[error("{call}: dumps names `{tensor}`, which is not one of its arguments; name the value that the kernel is given")]
+    #[error(
+        "{call}: dumps names `{tensor}`, which is not one of its arguments; name the value that the kernel is given"
+    )]
     MarkOfNoArgument {
         /// What was called.
         call: String,

@@ -81,9 +81,9 @@ pub fn random(seed: u64, params: GraphParams) -> Program {
         kernels: kernels(KERNELS),
         ops,
         pace: false,
-            ring_heap: crate::program::RING_HEAP,
+        ring_heap: crate::program::RING_HEAP,
         verify: None,
-            marks: Vec::new(),
+        marks: Vec::new(),
     }
 }
 

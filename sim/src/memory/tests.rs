@@ -31,8 +31,9 @@ fn program(buffers: &[(u64, Init, Option<SubmitId>)], tensors: Vec<TensorDef>) -
         kernels: Vec::new(),
         ops: Vec::new(),
         pace: false,
-            ring_heap: crate::program::RING_HEAP,
+        ring_heap: crate::program::RING_HEAP,
         verify: None,
+        marks: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fanin::Fanin;
 use crate::memory::{HeapAlloc, ProgramMemory};
-use crate::program::{Arg, Op, SUBTASKS, Shape, Submit, SubmitId};
+use crate::program::{Arg, Op, SUBTASKS, Shape, Submit, SubmitId, TensorId};
 use std::sync::Arc;
 
 fn of(spec: &str) -> Program {
@@ -161,7 +161,9 @@ fn the_paged_attention_has_the_captured_size_and_shapes() {
     let program = of("paged_attention");
     let (allocs, tasks): (Vec<_>, Vec<_>) = program.submits().partition(|submit| submit.alloc);
     assert_eq!((allocs.len(), tasks.len()), (4, 64));
-    assert!(tasks.iter().zip([Shape::Aic, Shape::Aiv].iter().cycle()).all(|(task, shape)| task.shape() == *shape));
+    assert!(
+        tasks.iter().zip([Shape::Aic, Shape::Aiv].iter().cycle()).all(|(task, shape)| task.shape() == *shape)
+    );
     let fanins = fanins(&program);
     // The alloc, then QK, SF, PV and UP of the first block, QK to UP of the second.
     assert_eq!(fanins[..5], [vec![], vec![], vec![1], vec![2], vec![2, 3, 0]]);
@@ -214,7 +216,7 @@ fn what_is_not_a_workload_is_refused_with_what_is() {
     for (spec, expected) in [
         (
             "nope",
-            "unknown workload `nope`; there are: vector_example, matmul, paged_attention[:SEQS], scopes, flood[:N], chain[:N], spmd[:BLOCKS], mixed",
+            "unknown workload `nope`; there are: vector_example, matmul, paged_attention[:SEQS], scopes, kv_cache[:GIB], flood[:N], chain[:N], spmd[:BLOCKS], mixed",
         ),
         ("", "unknown workload ``"),
         ("flood:0", "workload `flood:0`: `0` is not a number from 1 to 16777216"),
@@ -225,6 +227,7 @@ fn what_is_not_a_workload_is_refused_with_what_is() {
         ("spmd:65536", "from 1 to 65535"),
         ("scopes:2", "`scopes` takes no argument"),
         ("paged_attention:0", "`0` is not a number from 1 to 65536"),
+        ("kv_cache:0", "`0` is not a number from 1 to 1024"),
         ("mixed:3", "workload `mixed:3`: `mixed` takes no argument"),
         ("graph", "no file is named"),
         ("graph:", "no file is named"),
@@ -255,4 +258,20 @@ fn graph_files_may_have_a_comma_in_their_name_and_records_beside() {
         timed.pace
             && !build(&format!("graph:{},{}", deps.display(), records.display()), &unpaced).unwrap().pace
     );
+}
+
+/// Its memory is only what is written; every task changes the cache in every MiB.
+#[test]
+fn kv_cache_is_64_tasks_on_as_many_gib_as_asked_for_and_a_probe() {
+    for gib in [1, 3] {
+        let program = of(&format!("kv_cache:{gib}"));
+        assert_eq!(program.submits().count(), 64);
+        let bytes: Vec<u64> = program.buffers.iter().map(|buffer| buffer.bytes).collect();
+        assert_eq!(bytes, [gib << 30, 1 << 20]);
+        assert!(
+            program
+                .submits()
+                .all(|submit| submit.args[..2] == [Arg::InOut(TensorId(0)), Arg::InOut(TensorId(1))])
+        );
+    }
 }
