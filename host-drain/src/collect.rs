@@ -1,17 +1,19 @@
 //! The collector: takes delivered buffers, checks their rows, and keeps them until export.
 
-use crate::lanes::LaneId;
 use crate::deps::SubmitStore;
 use crate::dump::Dump;
 use crate::export::pmu::PmuRow;
+use crate::lanes::LaneId;
 use crate::records::{Lanes, SwimlaneRecords};
-use dfx_collector::abi::Platform;
 use crate::report::StreamKind;
+use dfx_collector::abi::Platform;
 use dfx_collector::abi::args_dump;
 use dfx_collector::abi::dep_gen::SubmitRecord;
 use dfx_collector::abi::pmu::{RecordA2a3, RecordA5};
 use dfx_collector::abi::scope_stats;
-use dfx_collector::abi::swimlane::{CoreRecord, OrchPhaseRecord, SchedPhaseKind, SchedPhaseRecord, TaskRecord};
+use dfx_collector::abi::swimlane::{
+    CoreRecord, OrchPhaseRecord, SchedPhaseKind, SchedPhaseRecord, TaskRecord,
+};
 use std::collections::BTreeMap;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -170,7 +172,9 @@ impl Collector {
             submits: SubmitStore::default(),
             dump: None,
             index,
-            taken, anomalies: Anomalies::new() }
+            taken,
+            anomalies: Anomalies::new(),
+        }
     }
 
     /// The same, with a place for dumped arguments.

@@ -4,8 +4,8 @@ use crate::dump::{self, DumpBudget};
 use dfx_collector::abi::args_dump::{self, Level as DumpLevel};
 use dfx_collector::abi::pmu::{self, EventType};
 use dfx_collector::abi::swimlane::{self, Level};
-use dfx_collector::abi::{dep_gen, scope_stats};
 use dfx_collector::abi::{Geometry, Platform};
+use dfx_collector::abi::{dep_gen, scope_stats};
 use dfx_collector::stall::Budget;
 use std::fmt;
 use std::str::FromStr;
@@ -206,7 +206,11 @@ impl DfxConfig {
     /// When it is none of 0..=3.
     pub fn dump_level(level: i64) -> Result<DumpLevel, ConfigError> {
         u32::try_from(level).ok().and_then(DumpLevel::from_raw).ok_or_else(|| {
-            ConfigError::new("enable_dump_args", level, "a level from 0 (off) to 3 (everything, payload of what is marked)")
+            ConfigError::new(
+                "enable_dump_args",
+                level,
+                "a level from 0 (off) to 3 (everything, payload of what is marked)",
+            )
         })
     }
 
@@ -234,7 +238,11 @@ impl DfxConfig {
         }
         let arena = self.dump_arena_bytes;
         if self.dumps() && (arena < MIN_ARENA_BYTES || !arena.is_multiple_of(64)) {
-            return Err(ConfigError::new("dump_arena_bytes", arena, format!("a multiple of 64, at least {MIN_ARENA_BYTES}")));
+            return Err(ConfigError::new(
+                "dump_arena_bytes",
+                arena,
+                format!("a multiple of 64, at least {MIN_ARENA_BYTES}"),
+            ));
         }
         if self.dumps() && self.dump_budget == DumpBudget::Rate(0) {
             return Err(ConfigError::new("dump_budget", self.dump_budget, dump::budget::ACCEPTED));
@@ -262,7 +270,11 @@ impl DfxConfig {
 
     /// Whether any switch is on.
     pub fn any(&self) -> bool {
-        self.chip_swimlane != Level::Disabled || self.dep_gen || self.pmu.is_some() || self.scope_stats || self.dumps()
+        self.chip_swimlane != Level::Disabled
+            || self.dep_gen
+            || self.pmu.is_some()
+            || self.scope_stats
+            || self.dumps()
     }
 
     /// The PMU event type from its number, and whether it had to be replaced: an unknown one that is not 0 becomes

@@ -89,7 +89,15 @@ impl Drain {
     pub fn new(region: &Region) -> Self {
         let (base, layout, streams) = (region.base, region.queue, region.streams);
         let queues = (0..layout.threads).map(|_| Queue::default()).collect();
-        Drain { base, layout, streams, queues, late: Vec::new(), strays: Strays::default(), returned: Vec::new() }
+        Drain {
+            base,
+            layout,
+            streams,
+            queues,
+            late: Vec::new(),
+            strays: Strays::default(),
+            returned: Vec::new(),
+        }
     }
 
     /// Whether every queue was empty when last looked at, given the `tails` read then.
@@ -261,11 +269,19 @@ pub fn fetch(
     // Only a buffer that was zero before shows which of its rows are there; of another, nothing can be believed.
     let believed = if lane.zeroed { layout.capacity } else { 0 };
     let rows = if count > layout.capacity { believed } else { count };
-    let fetched = Rows::fetch(lane.kind, rows, lane.platform, |bytes| transport.fetch(buffer.offset(layout.records as u64), bytes))?;
+    let fetched = Rows::fetch(lane.kind, rows, lane.platform, |bytes| {
+        transport.fetch(buffer.offset(layout.records as u64), bytes)
+    })?;
     if count > layout.capacity {
         lane.account.corrupt += 1;
-        tracing::warn!(kind = lane.kind.name(), lane = lane.index, count, capacity = layout.capacity,
-            believed, "a buffer's count is beyond its capacity");
+        tracing::warn!(
+            kind = lane.kind.name(),
+            lane = lane.index,
+            count,
+            capacity = layout.capacity,
+            believed,
+            "a buffer's count is beyond its capacity"
+        );
     }
     Ok(fetched)
 }

@@ -3,8 +3,8 @@
 use crate::ledger::Account;
 use crate::report::{Feature, StreamKind};
 use crate::transport::{Transport, TransportError};
-use dfx_collector::abi::{DeviceAddr, Platform};
 use dfx_collector::abi::layout::{BufferLayout, LaneLayout};
+use dfx_collector::abi::{DeviceAddr, Platform};
 use std::collections::{HashMap, VecDeque};
 
 /// A lane by its place in the session's table.

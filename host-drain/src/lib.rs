@@ -44,5 +44,5 @@ pub use dfx_collector::abi::args_dump::Level as DumpLevel;
 
 pub use config::{Backpressure, Board, ConfigError, DfxConfig, PoolSizes, Timeouts, TransportKind};
 pub use dump::DumpBudget;
-pub use target::{BackendType, ExecutionMode, Target};
 pub use session::{DeviceEnd, Drive, ExportError, Session, SessionError, SessionSpec, Stepper};
+pub use target::{BackendType, ExecutionMode, Target};

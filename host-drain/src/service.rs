@@ -129,7 +129,8 @@ impl Bay {
     ) -> u32 {
         let queue = self.region.queue;
         // SYNC POINT: acquire of every tail (`ReadyQueue::push`): the entries before it are whole.
-        if let Err(error) = transport.load_words(self.region.base.offset(queue.heads as u64), &mut self.words) {
+        if let Err(error) = transport.load_words(self.region.base.offset(queue.heads as u64), &mut self.words)
+        {
             self.drain.strays.transport_errors += 1;
             tracing::debug!(%error, "the ready queues could not be looked at; trying again");
             return 0;
@@ -196,7 +197,8 @@ impl Bay {
         let mut unpublished = Vec::new();
         for id in self.lanes.clone().map(LaneId) {
             let lane = table.lane(id);
-            let (state, layout, stash, capacity) = (lane.state, lane.layout, lane.spares.stash, lane.buffer.capacity);
+            let (state, layout, stash, capacity) =
+                (lane.state, lane.layout, lane.spares.stash, lane.buffer.capacity);
             let mut left = Vec::new();
             if let Some((ptr, seq)) = stash {
                 left.push((ptr, seq, Some(capacity)));
@@ -217,7 +219,8 @@ impl Bay {
                 match table.buffers.get(&buffer) {
                     Some(known) if known.lane == id && known.place == Place::Device => {
                         let rows = rows.or_else(|| stash.filter(|_| abnormal).map(|_| capacity));
-                        if self.deliver_at_rest(transport, table, id, (buffer, seq), rows, true, deliver) > 0 {
+                        if self.deliver_at_rest(transport, table, id, (buffer, seq), rows, true, deliver) > 0
+                        {
                             unpublished.push(id);
                         }
                     }

@@ -12,15 +12,15 @@ use crate::artifact::{ArtifactError, ArtifactInfo};
 use crate::collect::{Collector, Delivery};
 use crate::config::{Board, ConfigError, DfxConfig, TransportKind};
 use crate::deps::{self, Variant};
+use crate::dump::{Dump, Flow};
 use crate::export;
 use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
 use crate::features;
-use crate::dump::{Dump, Flow};
 use crate::features::pmu::PmuRegion;
+use crate::features::swimlane::SwimlaneRegion;
 use crate::lanes::LaneTable;
 use crate::memory::DeviceMemory;
 use crate::reconcile::{Closed, Graph, close};
-use crate::features::swimlane::SwimlaneRegion;
 use crate::region::{self, Region};
 use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamKind, StreamReport};
 use crate::service::Service;
@@ -30,8 +30,8 @@ use crate::workers::{Step, Workers};
 use crossbeam_queue::SegQueue;
 use dfx_collector::abi::DeviceAddr;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -77,13 +77,17 @@ pub enum SessionError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The platform gave no memory, or no way to it.
-    #[error("the diagnostics' memory could not be set up: {0}; nothing is left allocated. Record at a lower level or with fewer buffers, or run without diagnostics")]
+    #[error(
+        "the diagnostics' memory could not be set up: {0}; nothing is left allocated. Record at a lower level or with fewer buffers, or run without diagnostics"
+    )]
     Memory(#[from] TransportError),
     /// The system gave no thread.
     #[error("the drain's threads could not be started: {0}; raise the limit of processes")]
     Threads(std::io::Error),
     /// A step out of turn.
-    #[error("{step} was called while the session was {state}; the order is configure, start, stop, reconcile, export, release")]
+    #[error(
+        "{step} was called while the session was {state}; the order is configure, start, stop, reconcile, export, release"
+    )]
     Order {
         /// The step.
         step: &'static str,
@@ -219,7 +223,10 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("state", &self.state).field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("state", &self.state)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
 }
 
@@ -454,15 +461,23 @@ impl Session {
             // The account has just been compared with what was captured: this cannot refuse.
             if let Ok(submits) = collector.submits().finish(self.closed.captured) {
                 let room = engine.points.disk_room(deps::FILE_NAME);
-                artifacts.push(deps::write_file(&dir.join(deps::FILE_NAME), submits, Variant::Device, room)?.0);
+                artifacts
+                    .push(deps::write_file(&dir.join(deps::FILE_NAME), submits, Variant::Device, room)?.0);
             }
         }
         if let Some(event) = self.config.pmu {
             let room = engine.points.disk_room(export::pmu::FILE_NAME);
-            artifacts.extend(export::pmu::write_to_dir(dir, self.board.platform, event, collector.pmu_rows(), room)?);
+            artifacts.extend(export::pmu::write_to_dir(
+                dir,
+                self.board.platform,
+                event,
+                collector.pmu_rows(),
+                room,
+            )?);
         }
         if let Some(region) = self.region(Feature::ScopeStats) {
-            let capacities = features::scope_stats::capacities(&*transport, region, &self.board).unwrap_or_default();
+            let capacities =
+                features::scope_stats::capacities(&*transport, region, &self.board).unwrap_or_default();
             let sum = |count: fn(&StreamReport) -> u64| {
                 self.closed.streams.iter().filter(|s| s.kind == StreamKind::ScopeSample).map(count).sum()
             };
@@ -489,8 +504,12 @@ impl Session {
         collector: &Collector,
         dir: &Path,
     ) -> Result<ArtifactInfo, ArtifactError> {
-        let core_types: Vec<CoreKind> =
-            self.board.core_is_aic.iter().map(|&aic| if aic { CoreKind::Aic } else { CoreKind::Aiv }).collect();
+        let core_types: Vec<CoreKind> = self
+            .board
+            .core_is_aic
+            .iter()
+            .map(|&aic| if aic { CoreKind::Aic } else { CoreKind::Aiv })
+            .collect();
         let artifact = SwimlaneArtifact {
             level: self.config.chip_swimlane,
             clock_hz: self.board.geometry().clock_hz,

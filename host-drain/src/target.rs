@@ -132,13 +132,16 @@ impl Target {
             });
         };
         let target = Self::ALL.into_iter().find(|target| target.name() == name);
-        let target = target.ok_or_else(|| ConfigError::new("platform", name, "a2a3, a2a3sim, a5 or a5sim"))?;
+        let target =
+            target.ok_or_else(|| ConfigError::new("platform", name, "a2a3, a2a3sim, a5 or a5sim"))?;
         if backend.is_some_and(|backend| backend != target.backend) {
-            let expected = format!("{} (which `platform={name}` means), or leave `platform` out", target.backend.name());
+            let expected =
+                format!("{} (which `platform={name}` means), or leave `platform` out", target.backend.name());
             return Err(ConfigError::new("backend_type", backend.map_or("", BackendType::name), expected));
         }
         if mode.is_some_and(|mode| mode != target.mode) {
-            let expected = format!("{} (which `platform={name}` means), or leave `platform` out", target.mode.name());
+            let expected =
+                format!("{} (which `platform={name}` means), or leave `platform` out", target.mode.name());
             return Err(ConfigError::new("execution_mode", mode.map_or("", ExecutionMode::name), expected));
         }
         Ok(target)
@@ -153,7 +156,10 @@ mod tests {
     fn every_old_name_means_its_pair() {
         for target in Target::ALL {
             assert_eq!(Target::resolve(Some(target.name()), None, None), Ok(target));
-            assert_eq!(Target::resolve(Some(target.name()), Some(target.backend), Some(target.mode)), Ok(target));
+            assert_eq!(
+                Target::resolve(Some(target.name()), Some(target.backend), Some(target.mode)),
+                Ok(target)
+            );
             assert_eq!(Target::resolve(None, Some(target.backend), Some(target.mode)), Ok(target));
         }
     }

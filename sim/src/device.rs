@@ -46,9 +46,11 @@ impl SimDevice {
 
     /// Checks that a range lies in one allocation.
     fn check(&self, what: &'static str, at: DeviceAddr, bytes: u64) -> Result<(), MemoryError> {
-        let inside = self.live().range(..=at.0).next_back().is_some_and(|(&start, &len)| {
-            at.0.checked_add(bytes).is_some_and(|end| end <= start + len)
-        });
+        let inside = self
+            .live()
+            .range(..=at.0)
+            .next_back()
+            .is_some_and(|(&start, &len)| at.0.checked_add(bytes).is_some_and(|end| end <= start + len));
         let why = || "the range is not inside one allocation of device memory".to_owned();
         if inside { Ok(()) } else { Err(MemoryError { what, at, bytes, why: why() }) }
     }
@@ -116,12 +118,14 @@ unsafe impl DeviceMemory for SimDevice {
                 let mut raw = [0; 8];
                 raw.copy_from_slice(&from[at..at + 8]);
                 // SAFETY: checked and aligned.
-                let place = unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
+                let place =
+                    unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
                 place.store(u64::from_le_bytes(raw), Ordering::Release);
             },
             |place, at| {
                 // SAFETY: checked.
-                let place = unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
+                let place =
+                    unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
                 place.store(from[at], Ordering::Release);
             },
         );
@@ -147,14 +151,16 @@ unsafe impl DeviceMemory for SimDevice {
             len,
             |place, at| {
                 // SAFETY: checked and aligned.
-                let word = unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
+                let word =
+                    unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
                 for (cell, byte) in to[at..at + 8].iter().zip(word.load(Ordering::Acquire).to_le_bytes()) {
                     cell.set(byte);
                 }
             },
             |place, at| {
                 // SAFETY: checked.
-                let byte = unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
+                let byte =
+                    unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
                 to[at].set(byte.load(Ordering::Acquire));
             },
         );

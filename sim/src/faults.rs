@@ -197,7 +197,11 @@ mod tests {
     #[test]
     fn every_listed_fault_parses_with_its_argument() {
         for (spelling, _) in ALL {
-            let text = spelling.replace("MS", "5").replace("TASK", "7").replace("FILE", "run.json").replace("CORE", "2");
+            let text = spelling
+                .replace("MS", "5")
+                .replace("TASK", "7")
+                .replace("FILE", "run.json")
+                .replace("CORE", "2");
             let text = text.replace(":K", ":2").replace(":N", ":3");
             assert!(text.parse::<Fault>().is_ok(), "{text}");
         }
@@ -205,7 +209,17 @@ mod tests {
 
     #[test]
     fn a_wrong_fault_is_refused_by_name() {
-        for text in ["", "nonsense", "copy-fail:1", "register-fail", "register-fail:x", "kill:", "enospc:", "enospc:x.json", "dry-lane"] {
+        for text in [
+            "",
+            "nonsense",
+            "copy-fail:1",
+            "register-fail",
+            "register-fail:x",
+            "kill:",
+            "enospc:",
+            "enospc:x.json",
+            "dry-lane",
+        ] {
             let error = text.parse::<Fault>().unwrap_err();
             assert_eq!(error.field, "inject", "{text}");
         }

@@ -135,7 +135,10 @@ pub fn files(dir: &Path) -> Vec<String> {
 
 /// Every file in `dir`, by name.
 pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    files(dir).into_iter().map(|name| (name.clone(), std::fs::read(dir.join(&name)).expect("a file"))).collect()
+    files(dir)
+        .into_iter()
+        .map(|name| (name.clone(), std::fs::read(dir.join(&name)).expect("a file")))
+        .collect()
 }
 
 /// Where the captured artifacts are: `DFX_INTEROP_DIR`, or beside the repository. `None`, with a word on stderr, where

@@ -32,8 +32,18 @@ fn assert_same(workload: &str, target: Target, level: Level) {
 #[test]
 fn the_same_seed_gives_the_same_bytes_for_every_workload_on_both_platforms() {
     let flood = std::env::var("DFX_FLOOD").unwrap_or_else(|_| "6000".into());
-    let mut workloads: Vec<String> =
-        ["vector_example", "matmul", "chain:600", "spmd:40", "mixed"].map(String::from).into();
+    let mut workloads: Vec<String> = [
+        "vector_example",
+        "matmul",
+        "chain:600",
+        "spmd:40",
+        "mixed",
+        "paged_attention",
+        "scopes",
+        "kv_cache",
+    ]
+    .map(String::from)
+    .into();
     workloads.push(format!("flood:{flood}"));
     if let Some(dir) = interop_dir() {
         let deps = dir.join("a2a3_paged_attention/deps.json");

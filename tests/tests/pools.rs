@@ -57,8 +57,7 @@ fn nine_thousand_three_hundred_dispatches_on_one_core_give_as_many_rows() {
 }
 
 /// The buffers of every lane: as few as a lane can rotate with.
-const TINY: [PoolSizes; 2] =
-    [PoolSizes { core: 2, ..PoolSizes::all(1) }, PoolSizes::all(2)];
+const TINY: [PoolSizes; 2] = [PoolSizes { core: 2, ..PoolSizes::all(1) }, PoolSizes::all(2)];
 
 /// Issue 2, point 5: tiny pools and a host that looks only now and then, on both transports and with every policy that
 /// waits: nothing lost, nothing twice, every lane in order, and the waits are in the account.

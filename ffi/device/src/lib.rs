@@ -71,7 +71,8 @@ pub extern "C" fn dfx_device_set_clock(counter: Option<Counter>, relax: Option<R
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dfx_swimlane_init(base: u64, rotation_table: u64, cores: u32) -> i32 {
     // SAFETY: passed on.
-    let outcome = unsafe { SWIMLANE.init(GEOMETRY, DeviceAddr(base), DeviceAddr(rotation_table), cores, None) };
+    let outcome =
+        unsafe { SWIMLANE.init(GEOMETRY, DeviceAddr(base), DeviceAddr(rotation_table), cores, None) };
     if outcome.is_ok() { 0 } else { -1 }
 }
 
@@ -176,7 +177,8 @@ pub unsafe extern "C" fn dfx_swimlane_orch_submit(start: u64, end: u64, task_id:
 pub unsafe extern "C" fn dfx_swimlane_flush(thread: u32, cores: *const u32, n: u32, orchestrator: bool) {
     // SAFETY: the caller's contract.
     unsafe {
-        let cores = if n == 0 || cores.is_null() { &[][..] } else { core::slice::from_raw_parts(cores, n as usize) };
+        let cores =
+            if n == 0 || cores.is_null() { &[][..] } else { core::slice::from_raw_parts(cores, n as usize) };
         SWIMLANE.flush(thread, cores);
         SWIMLANE.flush_sched_phases(thread);
         if orchestrator {

@@ -119,7 +119,9 @@ pub fn write<'a>(
         field(&mut line, u64::from(row.thread));
         field(&mut line, u64::from(row.core));
         line.extend_from_slice(b"0x");
-        line.extend((0..16).rev().map(|digit| b"0123456789abcdef"[(row.task_id >> (4 * digit)) as usize & 15]));
+        line.extend(
+            (0..16).rev().map(|digit| b"0123456789abcdef"[(row.task_id >> (4 * digit)) as usize & 15]),
+        );
         line.push(b',');
         field(&mut line, u64::from(row.func_id));
         field(&mut line, u64::from(row.core_type));

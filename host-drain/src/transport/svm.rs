@@ -127,7 +127,12 @@ impl Transport for Svm {
                 // SAFETY: the descriptor is open, and the rest of the range is mapped while the lock is held. Only the
                 // kernel reads it, through the pointer: there is no reference to memory that a device may write.
                 let wrote = unsafe {
-                    libc::pwrite(file.as_raw_fd(), from.cast(), (bytes - done) as usize, (place + done) as libc::off_t)
+                    libc::pwrite(
+                        file.as_raw_fd(),
+                        from.cast(),
+                        (bytes - done) as usize,
+                        (place + done) as libc::off_t,
+                    )
                 };
                 match u64::try_from(wrote) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

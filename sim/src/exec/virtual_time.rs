@@ -261,7 +261,8 @@ impl Exec for VirtualExec {
             let turn = {
                 let mut state = self.state();
                 let Some(turn) = state.next() else {
-                    let stuck = state.seats.iter().zip(&coroutines).filter(|(_, c)| c.is_some()).map(|(s, _)| s.id);
+                    let stuck =
+                        state.seats.iter().zip(&coroutines).filter(|(_, c)| c.is_some()).map(|(s, _)| s.id);
                     return Err(RunError::Stuck { actors: stuck.collect() });
                 };
                 state.time = turn.time;
@@ -340,7 +341,9 @@ mod tests {
     #[test]
     fn actors_that_wait_for_one_another_are_named() {
         let exec = Arc::new(VirtualExec::new(50_000_000));
-        let error = exec.run(vec![Actor::new(ActorId::Core(4), |exec| exec.park(ActorId::Core(4), None))]).unwrap_err();
+        let error = exec
+            .run(vec![Actor::new(ActorId::Core(4), |exec| exec.park(ActorId::Core(4), None))])
+            .unwrap_err();
         assert!(error.to_string().contains("Core(4)"), "{error}");
     }
 

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use crate::program::{Arg, Program, Submit, TensorDef};
 use dfx_collector::abi::dep_gen::flags;
 use dfx_collector::abi::task_id;
-use dfx_collector::abi::tensor::{BufferHandle, Tensor, TensorArgType, TaskId};
+use dfx_collector::abi::tensor::{BufferHandle, TaskId, Tensor, TensorArgType};
 
 /// Where the first buffer of the memory map lies.
 const MAP_BASE: u64 = 0x1000_0000;
@@ -119,5 +119,10 @@ fn extent(def: &TensorDef) -> u64 {
     if def.shape.contains(&0) {
         return 0;
     }
-    1 + def.shape.iter().zip(&def.strides).map(|(&n, &stride)| u64::from(n - 1) * u64::from(stride)).sum::<u64>()
+    1 + def
+        .shape
+        .iter()
+        .zip(&def.strides)
+        .map(|(&n, &stride)| u64::from(n - 1) * u64::from(stride))
+        .sum::<u64>()
 }

@@ -30,8 +30,8 @@ mod tests;
 
 pub use board::{EXIT as EXIT_TOKEN, next_token};
 pub use capture::Captured;
-pub use rings::{RingCapacity, TENSOR_MAP};
 pub use record::{AicpuRecorder, CoreRecorder, CountedTask, Recorder, SchedPhase, Switches};
+pub use rings::{RingCapacity, TENSOR_MAP};
 
 use crate::exec::{Actor, ActorId, Exec, RunError};
 use crate::memory::ProgramMemory;

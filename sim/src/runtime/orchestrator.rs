@@ -27,7 +27,8 @@ pub(super) fn run<A: AicpuRecorder>(
     exec: &dyn Exec,
 ) {
     let rings = Rings::new(shared, shared.plan.program.ring_heap);
-    let mut walk = Walk { shared, exec, me: shared.orchestrator(), recorder, switches, rings, edges: Vec::new() };
+    let mut walk =
+        Walk { shared, exec, me: shared.orchestrator(), recorder, switches, rings, edges: Vec::new() };
     let complete = walk.program(level);
     if shared.control.killed() {
         return;

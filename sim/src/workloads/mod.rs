@@ -24,9 +24,15 @@ use std::path::Path;
 pub const ALL: &[(&str, &str)] = &[
     ("vector_example", "5 element-wise f32 tasks in a 6-edge graph, results checked"),
     ("matmul", "tiled f32 matrix product on AIC, epilogue on AIV, results checked"),
-    ("paged_attention[:SEQS]", "bf16 attention over a paged cache, AIC and AIV in turn, results checked (default 4)"),
+    (
+        "paged_attention[:SEQS]",
+        "bf16 attention over a paged cache, AIC and AIV in turn, results checked (default 4)",
+    ),
     ("scopes", "nested scopes on small heaps: some wrap many times, some never, results checked"),
-    ("kv_cache[:GIB]", "64 tasks that share a cache of so many GiB, and a 1 MiB probe (default 1): for the args dump"),
+    (
+        "kv_cache[:GIB]",
+        "64 tasks that share a cache of so many GiB, and a 1 MiB probe (default 1): for the args dump",
+    ),
     ("flood[:N]", "N independent submits back to back (default 65536)"),
     ("chain[:N]", "N tasks, each after the one before, AIC and AIV in turn (default 1000)"),
     ("spmd[:BLOCKS]", "an SPMD task of BLOCKS blocks, a reduction, a sync-start task (default 24)"),
