@@ -4,7 +4,7 @@
 use crate::Run;
 use dfx_collector::abi::pmu::{EventType, counters};
 use dfx_collector::abi::swimlane::Level;
-use dfx_host_drain::{DfxConfig, Target};
+use dfx_host_drain::{DfxConfig, DumpLevel, Target};
 use dfx_sim::pmu::{Work, counted};
 use dfx_sim::program::{AIC, KernelId, Program};
 use dfx_sim::run::{ClockKind, RunRequest};
@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The independent switches that there are.
-pub const SWITCHES: usize = 4;
+pub const SWITCHES: usize = 5;
 
-/// The switches of combination `bits`: the chip swimlane, dep_gen, PMU, scope stats.
+/// The switches of combination `bits`: the chip swimlane, dep_gen, PMU, scope stats, the full args dump.
 pub fn switches(bits: usize) -> DfxConfig {
     let on = |bit: usize| bits & 1 << bit != 0;
     DfxConfig {
@@ -23,6 +23,7 @@ pub fn switches(bits: usize) -> DfxConfig {
         dep_gen: on(1),
         pmu: on(2).then_some(EventType::PipeUtilization),
         scope_stats: on(3),
+        dump_args: if on(4) { DumpLevel::Full } else { DumpLevel::Off },
         ..DfxConfig::default()
     }
 }
@@ -119,6 +120,8 @@ pub struct Content {
     pub pmu: Option<Vec<PmuCounts>>,
     /// Header; then site, phase, depth, ring, tasks submitted, bytes allocated, tensor map.
     pub scopes: Option<Vec<String>>,
+    /// The manifest's entries in order, but for where in `args.bin` their bytes are; and the bytes.
+    pub args: Option<Vec<(String, Vec<u8>)>>,
 }
 
 impl Content {
@@ -155,8 +158,27 @@ impl Content {
             let kept = |line: Value| keys.map(|key| line[key].to_string()).join(" ");
             lines.enumerate().map(|(i, line)| if i == 0 { line.to_string() } else { kept(line) }).collect()
         });
+        content.args = (config.dump_args != DumpLevel::Off).then(|| args(run));
         content
     }
+}
+
+/// The dumped arguments, each with its payload. None are written when nothing was dumped.
+fn args(run: &Run) -> Vec<(String, Vec<u8>)> {
+    let dir = run.outputs().join("args_dump");
+    let Ok(text) = std::fs::read_to_string(dir.join("args_dump.json")) else { return Vec::new() };
+    let manifest: Value = serde_json::from_str(&text).expect("the manifest is JSON");
+    let bin = std::fs::read(dir.join("args.bin")).unwrap_or_default();
+    let entries = manifest["args"].as_array().expect("args").iter();
+    entries
+        .map(|entry| {
+            let mut entry = entry.clone();
+            let number = |key: &str| entry[key].as_u64().expect(key) as usize;
+            let (offset, size) = (number("bin_offset"), number("bin_size"));
+            entry["bin_offset"] = Value::Null;
+            (entry.to_string(), bin[offset..offset + size].to_vec())
+        })
+        .collect()
 }
 
 /// (predecessor, successor) of every edge in `deps.json`, once.

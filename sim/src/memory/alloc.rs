@@ -25,10 +25,22 @@ pub unsafe trait DeviceAlloc: Send + Sync {
     unsafe fn free(&self, addr: u64, bytes: u64);
 }
 
+/// A block that is out: where the heap's own block begins, and its layout.
+struct Live {
+    block: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: the pointer only says what to give back; the block is not bound to a thread.
+unsafe impl Send for Live {}
+
 /// Device memory on the process's heap: the simulator's default.
+///
+/// Blocks are aligned by hand: the heap zeroes a block of a larger alignment byte by byte, and would so touch every page
+/// of an arena that a run may never use.
 #[derive(Default)]
 pub struct HeapAlloc {
-    live: Mutex<HashMap<u64, Layout>>,
+    live: Mutex<HashMap<u64, Live>>,
 }
 
 impl HeapAlloc {
@@ -41,28 +53,28 @@ impl HeapAlloc {
 // SAFETY: blocks come zeroed from the global allocator with the layout asked for, and stay out until `free` finds them.
 unsafe impl DeviceAlloc for HeapAlloc {
     fn alloc(&self, bytes: u64, align: u64) -> Result<u64, String> {
-        let layout = usize::try_from(bytes.max(1))
-            .ok()
-            .zip(usize::try_from(align).ok())
-            .and_then(|(size, align)| Layout::from_size_align(size, align).ok())
-            .ok_or_else(|| {
-                format!("device memory: {bytes} bytes aligned to {align} is not a possible block")
-            })?;
+        let impossible =
+            || format!("device memory: {bytes} bytes aligned to {align} is not a possible block");
+        let size = bytes.max(1).checked_add(align).and_then(|size| usize::try_from(size).ok());
+        let layout =
+            size.filter(|_| align.is_power_of_two()).and_then(|size| Layout::from_size_align(size, 16).ok());
+        let layout = layout.ok_or_else(impossible)?;
         // SAFETY: the layout's size is at least 1.
         let block = unsafe { std::alloc::alloc_zeroed(layout) };
         if block.is_null() {
             return Err(format!("device memory: the heap has no block of {bytes} bytes"));
         }
-        let addr = block.expose_provenance() as u64;
-        self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(addr, layout);
+        // The block has `align` bytes more than were asked for.
+        let addr = (block.expose_provenance() as u64).next_multiple_of(align);
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(addr, Live { block, layout });
         Ok(addr)
     }
 
     unsafe fn free(&self, addr: u64, _bytes: u64) {
-        let layout = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&addr);
-        if let Some(layout) = layout {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&addr);
+        if let Some(Live { block, layout }) = live {
             // SAFETY: the block came from `alloc_zeroed` with this layout, was still out, and the caller is its last user.
-            unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(addr as usize), layout) };
+            unsafe { std::alloc::dealloc(block, layout) };
         }
     }
 }
