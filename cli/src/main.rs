@@ -1,4 +1,5 @@
 //! `dfx`: runtime diagnostics of an NPU task runtime. One thin command per question; the answers live in the crates.
+#![allow(rustdoc::invalid_html_tags, rustdoc::broken_intra_doc_links)] // doc comments here are the text of --help
 
 #[macro_use]
 mod say; // first: the others print with its macros

@@ -1,4 +1,4 @@
-//! How the host reaches device memory: mapped ([`Svm`]) or by copies of ranges ([`Copy`]).
+//! How the host reaches device memory: mapped ([`Svm`]) or by copies of ranges ([`struct@Copy`]).
 //!
 //! A [`DeviceAddr`] is a number and nothing on the host dereferences it. Each transport knows the blocks that the session
 //! owns and refuses every address outside them, so a corrupt pointer in shared memory ends as an error here and as a

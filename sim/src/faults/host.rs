@@ -19,7 +19,7 @@ const DRY: Duration = Duration::from_millis(20);
 /// The time in nanoseconds, real or virtual.
 pub type Now = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// A core whose lanes get no empty buffers for [`DRY`]: the host cannot read how many they have taken.
+/// A core whose lanes get no empty buffers for a while (`DRY`): the host cannot read how many they have taken.
 pub struct DryLane {
     core: Option<u32>,
     now: Now,
