@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the collector's tests under Miri: undefined behaviour, aliasing, data races, weak memory. Without arguments: the
+# Runs the collector's tests and the host's unit tests under Miri: undefined behaviour, aliasing, data races, weak memory. Without arguments: the
 # guards, the threads and the short ones of the rows (a few minutes); `ci/miri.sh all`: everything, which takes an hour.
 # Counts are scaled down by cfg!(miri). Addresses travel through shared memory as integers, hence permissive provenance.
 set -euo pipefail
@@ -14,3 +14,6 @@ if [[ "${1:-}" == all ]]; then
 fi
 cargo +nightly miri test -p dfx-collector --test swimlane_threads --test swimlane_guards
 cargo +nightly miri test -p dfx-collector --test swimlane_rows -- late_commit twice sync empty_free
+# The host's unit tests that need no large files: stores, ledger, writers, held dump records.
+MIRIFLAGS="$MIRIFLAGS -Zmiri-disable-isolation" \
+    cargo +nightly miri test -p dfx-host-drain --lib -- ledger target:: records:: export::pmu export::scope_stats
