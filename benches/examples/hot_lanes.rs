@@ -4,9 +4,8 @@
 //! `hot_lanes FUNCTION CALLS on|off`: only what happens inside `hot_FUNCTION` is counted (callgrind toggles at it), so the
 //! host's work and the loop are not.
 
-use dfx_collector::abi::layout::{
-    BufferLayout, DepGenLayout, LaneLayout, PmuLayout, QueueLayout, ScopeStatsLayout,
-};
+use dfx_benches::lanes::Host;
+use dfx_collector::abi::layout::{BufferLayout, DepGenLayout, PmuLayout, ScopeStatsLayout};
 use dfx_collector::abi::layout::{DEP_GEN_LANE, SCOPE_STATS_LANE};
 use dfx_collector::abi::pmu::AicoreRing;
 use dfx_collector::abi::tensor::Tensor;
@@ -17,7 +16,7 @@ use dfx_collector::pmu::{Mmio, Pmu, PmuRecorder};
 use dfx_collector::scope_stats::{Sample, ScopeStats};
 use dfx_mock::region::Memory;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A clock that costs nothing: the figures are without clock reads.
 #[derive(Clone, Copy, Debug)]
@@ -183,53 +182,6 @@ unsafe extern "C" fn hot_pmu_a5(
 #[inline(never)]
 unsafe extern "C" fn hot_pmu_core(core: &mut PmuRecorder<Mmio>, token: u32) {
     core.record(token);
-}
-
-/// A region with two lanes' worth of buffers, and a host that takes and returns them.
-struct Host {
-    region: Memory,
-    buffers: Vec<Memory>,
-    queue: QueueLayout,
-    state: usize,
-    lane: LaneLayout,
-}
-
-impl Host {
-    fn new(bytes: usize, queue: QueueLayout, state: usize, lane: LaneLayout, buffer: BufferLayout) -> Host {
-        let buffers = (0..4).map(|_| Memory::new(buffer.bytes)).collect();
-        let host = Host { region: Memory::new(bytes), buffers, queue, state, lane };
-        host.buffers.iter().for_each(|buffer| host.offer(buffer.addr(0).0));
-        host
-    }
-
-    fn word(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: shared words are atomics.
-        unsafe { self.region.at(offset) }
-    }
-
-    fn wide(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: shared words are atomics.
-        unsafe { self.region.at(offset) }
-    }
-
-    fn offer(&self, buffer: u64) {
-        let tail = self.word(self.state + self.lane.free_tail);
-        let slot = self.lane.free_ptrs + 8 * (tail.load(Relaxed) % self.lane.slots) as usize;
-        self.wide(self.state + slot).store(buffer, Relaxed);
-        tail.store(tail.load(Relaxed).wrapping_add(1), Relaxed);
-    }
-
-    fn step(&self) {
-        for thread in 0..self.queue.threads as usize {
-            let (head, tail) =
-                (self.word(self.queue.heads + 4 * thread), self.word(self.queue.tails + 4 * thread));
-            while head.load(Relaxed) != tail.load(Relaxed) {
-                let entry = self.queue.entry(thread as u32, head.load(Relaxed));
-                self.offer(self.wide(entry + 8).load(Relaxed));
-                head.store((head.load(Relaxed) + 1) % self.queue.entries, Relaxed);
-            }
-        }
-    }
 }
 
 fn dep_gen_host() -> Host {

@@ -1,5 +1,7 @@
 //! Benchmarks of pto-dfx, side by side with peers: what the benches and the instruction counter share.
 
+pub mod lanes;
+
 use dfx_collector::abi::swimlane::Level;
 use dfx_collector::clock::Clock;
 use dfx_collector::swimlane::{CoreRecorder, Swimlane};
