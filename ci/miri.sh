@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the collector's tests and the host's unit tests under Miri: undefined behaviour, aliasing, data races, weak memory. Without arguments: the
-# guards, the threads and the short ones of the rows (a few minutes); `ci/miri.sh all`: everything, which takes an hour.
+# guards and the threads (two minutes); `ci/miri.sh all`: everything, which takes an hour.
 # Counts are scaled down by cfg!(miri). Addresses travel through shared memory as integers, hence permissive provenance.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,6 @@ if [[ "${1:-}" == all ]]; then
     exec cargo +nightly miri test -p dfx-collector --test 'swimlane_*'
 fi
 cargo +nightly miri test -p dfx-collector --test swimlane_threads --test swimlane_guards
-cargo +nightly miri test -p dfx-collector --test swimlane_rows -- late_commit twice sync empty_free
 # The host's unit tests that need no large files: stores, ledger, writers, held dump records.
 MIRIFLAGS="$MIRIFLAGS -Zmiri-disable-isolation" \
     cargo +nightly miri test -p dfx-host-drain --lib -- ledger target:: records:: export::pmu export::scope_stats
