@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the collector's tests and the host's unit tests under Miri: undefined behaviour, aliasing, data races, weak memory. Without arguments: the
-# guards and the threads (two minutes); `ci/miri.sh all`: everything, which takes an hour.
+# Runs the collector's tests and the host's unit tests under Miri: undefined behaviour, aliasing, data races, weak memory.
+# Without arguments: the guards, the threads, and host tests that need no large files (some minutes); `ci/miri.sh all`: all
+# of the collector's swimlane, which takes an hour and has not been seen to finish.
 # Counts are scaled down by cfg!(miri). Addresses travel through shared memory as integers, hence permissive provenance.
 set -euo pipefail
 cd "$(dirname "$0")/.."
