@@ -67,7 +67,7 @@ fn every_combination_of(workload: &str, target: Target) {
 #[test]
 fn every_combination_is_complete_and_records_what_each_switch_records_alone() {
     let _alone = alone();
-    for workload in ["vector_example", "paged_attention", "scopes", "mixed", "flood:1"] {
+    for workload in WORKLOADS {
         for target in PLATFORMS {
             every_combination_of(workload, target);
         }
