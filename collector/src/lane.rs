@@ -118,7 +118,7 @@ pub struct Port<'a, Q, C> {
 pub struct ReadyQueue<Q> {
     mem: Q,
     tail: u32,
-    /// The host's head when it was last looked at.
+    /// The host's head when it was last observed.
     head: u32,
     starved: bool,
     /// An entry that a fault plan holds back.
@@ -130,11 +130,10 @@ impl<Q: QueueMem> ReadyQueue<Q> {
     /// Attaches to a queue where it stands.
     pub fn new(mem: Q) -> Self {
         let tail = mem.tail().load(Relaxed) % mem.entries();
-        // What is waiting already is the host's.
-        let head = fence::observe(mem.head()) % mem.entries();
         ReadyQueue {
             tail,
-            head,
+            // Full, until the first push has looked: what waits already is the host's.
+            head: (tail + 1) % mem.entries(),
             starved: false,
             #[cfg(feature = "testpoints")]
             held: None,
@@ -207,9 +206,10 @@ impl<Q: QueueMem> ReadyQueue<Q> {
         // SYNC POINT: host drain observes the tail (host-drain `Drain::peek`) and then owns entry, buffer and count.
         fence::publish(mem.tail(), next);
         self.tail = next;
-        // Also when an earlier wait here had expired: the budget then sees that the host has moved.
+        // Also when an earlier wait here had expired: the budget then sees that the host has moved. Relaxed: the freeze
+        // asks for a pause and guards nothing; what the host did meanwhile is observed at the heads and tails.
         if mem.rq_freeze().load(Relaxed) != 0 || self.starved {
-            let waited = stall.wait(clock, &mut self.starved, || {}, || fence::observe(mem.rq_freeze()) == 0);
+            let waited = stall.wait(clock, &mut self.starved, || {}, || mem.rq_freeze().load(Relaxed) == 0);
             account(lane, waited);
         }
         true
@@ -280,10 +280,11 @@ impl<M: LaneMem> Lane<M> {
             &mut self.starved,
             || queue.fq_contended().store(1, Relaxed),
             || {
-                let offered = mem.free_head().load(Relaxed) != fence::observe(mem.free_tail());
+                // Relaxed, both: `try_take` observes the tail again before it touches what was offered.
+                let offered = mem.free_head().load(Relaxed) != mem.free_tail().load(Relaxed);
                 // A buffer that is there at first sight is taken; one that had to be waited for is taken when the
                 // host has let go of the freeze.
-                let go = offered && (frozen_ok || fence::observe(queue.fq_freeze()) == 0);
+                let go = offered && (frozen_ok || queue.fq_freeze().load(Relaxed) == 0);
                 frozen_ok = false;
                 go
             },
