@@ -13,6 +13,7 @@ use dfx_collector::abi::{DeviceAddr, Geometry};
 use dfx_collector::clock::Clock;
 use dfx_collector::stall::Budget;
 use dfx_mock::clock::ScriptClock;
+use dfx_mock::scaled;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -23,8 +24,8 @@ use std::time::Instant;
 const LONG: Budget = Budget { wait_ms: 20_000, total_ms: 60_000 };
 
 fn tensors(random: &mut SmallRng, count: usize) -> Vec<Tensor> {
-    let one = std::iter::repeat_with(|| Tensor::random(random, 12));
-    one.filter(|tensor| (200..=6000).contains(&tensor.oracle().len())).take(count).collect()
+    let bytes = scaled(200, 60) as usize..=scaled(6000, 600) as usize;
+    (0..count).map(|_| Tensor::random_of(random, scaled(12, 4), bytes.clone())).collect()
 }
 
 /// The saved payloads of `thread` are those of `tensors`, again and again.
@@ -43,8 +44,9 @@ fn check(host: &Host, thread: u32, tensors: &[Tensor], count: usize) {
 #[test]
 fn an_arena_that_wraps_hundreds_of_times_under_a_host_that_acknowledges_late_loses_no_byte() {
     let mut random = SmallRng::seed_from_u64(1);
-    let tensors = tensors(&mut random, 200);
-    for arena in [8192, 10_007, 1 << 16] {
+    let tensors = tensors(&mut random, scaled(200, 12) as usize);
+    for arena in [scaled(8192, 1024), scaled(10_007, 1251), scaled(1 << 16, 1 << 14)] {
+        let arena = arena as usize;
         let host = Host::new(Shape { arena, budget: Some(LONG), ..Shape::SMALL });
         let clock = ScriptClock::new(0, 1);
         let dump = host.launch(clock.clone());
@@ -59,7 +61,7 @@ fn an_arena_that_wraps_hundreds_of_times_under_a_host_that_acknowledges_late_los
                 host.save(0, random.random_range(1..6));
             }
         });
-        let count = 3000;
+        let count = scaled(3000, 80) as usize;
         for at in 0..count {
             let info = Info { task_id: at as u64, ..tensors[at % tensors.len()].info() };
             assert!(record(&dump, 0, &info));
@@ -69,28 +71,30 @@ fn an_arena_that_wraps_hundreds_of_times_under_a_host_that_acknowledges_late_los
         let mut host = host.lock().unwrap();
         host.finish(false);
         check(&host, 0, &tensors, count);
+        let large = arena > 10_007;
         let laps = host.word(0, ARENA.write_offset) / arena as u64;
-        assert!(arena > 1 << 14 || laps > 200, "{laps} laps");
-        assert!(host.rig.stalls(0).0 > 0 || arena > 1 << 14);
+        assert!(large || laps > scaled(200, 4).into(), "{laps} laps");
+        assert!(host.rig.stalls(0).0 > 0 || large);
     }
 }
 
 #[test]
 fn nothing_waits_while_the_host_keeps_up() {
     let mut random = SmallRng::seed_from_u64(3);
-    let tensors = tensors(&mut random, 100);
-    let mut host = Host::new(Shape { arena: 1 << 15, ..Shape::SMALL });
+    let tensors = tensors(&mut random, scaled(100, 12) as usize);
+    let count = scaled(2000, 100) as usize;
+    let mut host = Host::new(Shape { arena: scaled(1 << 15, 1 << 12) as usize, ..Shape::SMALL });
     let clock = ScriptClock::new(0, 1);
     let dump = host.launch(clock.clone());
-    for at in 0..2000 {
-        assert!(record(&dump, 0, &Info { task_id: at as u64, ..tensors[at % 100].info() }));
+    for at in 0..count {
+        assert!(record(&dump, 0, &Info { task_id: at as u64, ..tensors[at % tensors.len()].info() }));
         host.take();
         host.save(0, usize::MAX);
     }
     assert_eq!((clock.relaxes(), host.rig.stalls(0)), (0, (0, 0, 0)));
     flush(&dump, 0);
     host.finish(false);
-    check(&host, 0, &tensors, 2000);
+    check(&host, 0, &tensors, count);
 }
 
 #[test]
@@ -118,13 +122,13 @@ fn a_host_may_acknowledge_part_of_a_payload_and_what_lies_behind_it_stays() {
     assert!(fits(&mut host, 3, 2048), "an acknowledgement beyond what was published is as good as all");
 }
 
-/// A counter that is real, at a2a3's rate.
+/// A counter that is real, at a2a3's rate; in an interpreter slower by as much as the threads are.
 #[derive(Clone)]
 struct Real(Instant);
 
 impl Clock for Real {
     fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64 / 20
+        self.0.elapsed().as_nanos() as u64 / u64::from(scaled(20, 20_000))
     }
     fn relax(&self) {
         std::thread::yield_now();
@@ -134,19 +138,21 @@ impl Clock for Real {
 #[test]
 fn four_threads_and_a_late_host_at_once_lose_no_byte() {
     for platform in [&Geometry::A2A3, &Geometry::A5] {
+        let arena = scaled(12_288, 700);
         let shape = Shape {
             geometry: platform,
             threads: 4,
-            arena: 12_288,
+            arena: arena as usize,
             budget: Some(LONG),
             dedup: false,
             ..Shape::SMALL
         };
         let mut host = Host::new(shape);
         let dump = host.launch(Real(Instant::now()));
+        let few = scaled(60, 4) as usize;
         let sets: Vec<Vec<Tensor>> =
-            (0..4).map(|seed| tensors(&mut SmallRng::seed_from_u64(seed), 60)).collect();
-        let (count, running) = (1500, AtomicBool::new(true));
+            (0..4).map(|seed| tensors(&mut SmallRng::seed_from_u64(seed), few)).collect();
+        let (count, running) = (scaled(1500, 30) as usize, AtomicBool::new(true));
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..4)
                 .map(|thread| {
@@ -175,7 +181,7 @@ fn four_threads_and_a_late_host_at_once_lose_no_byte() {
         host.finish(false);
         for thread in 0..4 {
             check(&host, thread, &sets[thread as usize], count);
-            assert!(host.word(thread, ARENA.write_offset) > 40 * 12_288);
+            assert!(host.word(thread, ARENA.write_offset) > u64::from(scaled(40, 2) * arena));
         }
     }
 }
@@ -183,8 +189,10 @@ fn four_threads_and_a_late_host_at_once_lose_no_byte() {
 #[test]
 fn a_reference_host_gives_room_by_its_full_stop() {
     let mut random = SmallRng::seed_from_u64(5);
-    let tensors = tensors(&mut random, 100);
-    let host = Host::new(Shape { arena: 8192, budget: None, dedup: true, ..Shape::SMALL });
+    let tensors = tensors(&mut random, scaled(100, 12) as usize);
+    let count = scaled(1500, 60) as usize;
+    let host =
+        Host::new(Shape { arena: scaled(8192, 1024) as usize, budget: None, dedup: true, ..Shape::SMALL });
     let clock = ScriptClock::new(0, 1);
     let dump = host.launch(clock.clone());
     let asked = host.rig.plan.queue.backpressure + 12;
@@ -197,14 +205,14 @@ fn a_reference_host_gives_room_by_its_full_stop() {
             theirs.lock().unwrap().reference_tick();
         }
     });
-    for at in 0..1500 {
-        assert!(record(&dump, 0, &Info { task_id: at as u64, ..tensors[at % 100].info() }));
+    for at in 0..count {
+        assert!(record(&dump, 0, &Info { task_id: at as u64, ..tensors[at % tensors.len()].info() }));
     }
     clock.no_hook();
     flush(&dump, 0);
     let mut host = host.lock().unwrap();
     host.finish(false);
-    check(&host, 0, &tensors, 1500);
+    check(&host, 0, &tensors, count);
     let peers = host.rig.word(host.rig.plan.queue.peer).load(Relaxed);
     assert_eq!((Peer::host(peers), Peer::device(peers)), (Peer::Reference, Peer::Ours(peer::VERSION)));
     assert_eq!(host.word(0, ARENA.published), host.word(0, ARENA.completed));

@@ -8,6 +8,7 @@ use args_dump::{Host, Shape, TICKS_PER_MS, Tensor, flush, record, scalar};
 use dfx_collector::abi::args_dump::{FLAG_ARG_INDEX_AMBIGUOUS, Info, Kind, Level, Role, Stage};
 use dfx_collector::abi::tensor::DataType;
 use dfx_mock::clock::ScriptClock;
+use dfx_mock::scaled;
 use plain::PLATFORMS;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -45,11 +46,11 @@ fn check(tensors: &[Tensor], shape: Shape) {
 #[test]
 fn random_views_of_all_types_arrive_as_their_indices_say() {
     let mut random = SmallRng::seed_from_u64(4);
-    for round in 0..60 {
-        let most = [3, 5, 9, 17][round % 4];
+    for round in 0..scaled(60, 4) as usize {
+        let most = [3, scaled(5, 4), scaled(9, 5), scaled(17, 6)][round % 4];
         let tensors: Vec<Tensor> = std::iter::repeat_with(|| Tensor::random(&mut random, most))
             .filter(|tensor| tensor.len <= 1 << 20)
-            .take(60)
+            .take(scaled(60, 12) as usize)
             .collect();
         let geometry = PLATFORMS[round % 2];
         for dedup in [false, true] {
@@ -62,7 +63,11 @@ fn random_views_of_all_types_arrive_as_their_indices_say() {
 fn large_transposes_rows_and_steps_of_every_element_size_arrive_as_their_indices_say() {
     let mut random = SmallRng::seed_from_u64(5);
     for dtype in [DataType::Uint8, DataType::Bfloat16, DataType::Float32, DataType::Int64] {
-        let mut make = |shapes: &[u32], strides: &[u32]| Tensor::new(&mut random, dtype, shapes, strides, 3);
+        let mut make = |shapes: &[u32], strides: &[u32]| {
+            // A tile and a bit of the next is enough for an interpreter.
+            let shapes: Vec<u32> = shapes.iter().map(|n| *n.min(&scaled(u32::MAX, 11))).collect();
+            Tensor::new(&mut random, dtype, &shapes, strides, 3)
+        };
         let tensors = [
             make(&[128, 128], &[1, 128]),
             make(&[37, 53], &[1, 40]),
@@ -169,16 +174,17 @@ fn a_record_says_what_its_caller_said() {
 #[test]
 fn what_is_larger_than_the_arena_keeps_the_first_half_arena_of_its_logical_bytes() {
     let mut random = SmallRng::seed_from_u64(9);
+    let (n, long) = (scaled(35, 10), scaled(1500, 600));
     for arena in [1 << 12, 4096 + 6] {
         for (shapes, strides) in [
-            (&[2000, 3][..], &[3, 1][..]),
-            (&[70, 60], &[1, 70]),
-            (&[70, 60], &[64, 1]),
-            (&[3, 40, 35], &[1, 3, 120]),
-            (&[3, 40, 35], &[2, 6, 240]),
-            (&[40, 35, 2], &[80, 2, 1]),
-            (&[40, 35, 2], &[2, 80, 1]),
-            (&[2, 1500], &[1600, 1]),
+            (&[long, 3][..], &[3, 1][..]),
+            (&[2 * n, 60], &[1, 70]),
+            (&[2 * n, 60], &[64, 1]),
+            (&[3, 40, n], &[1, 3, 120]),
+            (&[3, 40, n], &[2, 6, 240]),
+            (&[40, 2 * n, 2], &[160, 2, 1]),
+            (&[40, 2 * n, 2], &[2, 80, 1]),
+            (&[2, long], &[1600, 1]),
         ] {
             let tensor = Tensor::new(&mut random, DataType::Float32, shapes, strides, 1);
             let mut host = Host::new(Shape { arena, dedup: random.random(), ..Shape::SMALL });
@@ -188,9 +194,10 @@ fn what_is_larger_than_the_arena_keeps_the_first_half_arena_of_its_logical_bytes
             }
             flush(&dump, 0);
             host.finish(false);
+            let oracle = tensor.oracle();
             for saved in &host.saved {
                 assert_eq!((saved.record.truncated, saved.record.flags), (1, 0), "{shapes:?}");
-                assert_eq!(saved.bytes, tensor.oracle()[..arena / 2], "{shapes:?} {strides:?}");
+                assert_eq!(saved.bytes, oracle[..arena / 2], "{shapes:?} {strides:?}");
             }
             host.balance(0);
         }

@@ -10,8 +10,12 @@ use dfx_collector::abi::layout::ARENA;
 use dfx_collector::abi::tensor::DataType;
 use dfx_collector::stall::Budget;
 use dfx_mock::clock::ScriptClock;
+use dfx_mock::scaled;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+
+/// What a thread's arena holds.
+const ROOM: u32 = scaled(1 << 16, 1 << 12);
 
 fn launch(shape: Shape) -> (Host, Dump<ScriptClock>, ScriptClock) {
     let host = Host::new(Shape { dedup: true, ..shape });
@@ -27,7 +31,7 @@ fn references(host: &Host) -> Vec<bool> {
 
 #[test]
 fn an_unchanged_tensor_is_a_reference_and_a_changed_byte_makes_a_new_payload() {
-    for len in [1, 7, 64, 240, 241, 5000, 20_000, 50_001] {
+    for len in [1, 7, 64, 240, 241, scaled(5000, 500), scaled(20_000, 1100), scaled(50_001, 2001)] {
         let mut random = SmallRng::seed_from_u64(len.into());
         let (mut host, dump, _) = launch(Shape { arena: 1 << 20, ..Shape::SMALL });
         let tensor = Tensor::dense(&mut random, DataType::Uint8, &[len]);
@@ -89,9 +93,9 @@ fn another_view_of_the_same_bytes_is_not_the_same_tensor() {
 
 #[test]
 fn a_reference_needs_no_room_and_no_wait() {
-    let (mut host, dump, clock) = launch(Shape::SMALL);
-    let tensor = Tensor::dense(&mut SmallRng::seed_from_u64(3), DataType::Uint8, &[1 << 15]);
-    let other = Tensor::dense(&mut SmallRng::seed_from_u64(4), DataType::Uint8, &[1 << 15]);
+    let (mut host, dump, clock) = launch(Shape { arena: ROOM as usize, ..Shape::SMALL });
+    let tensor = Tensor::dense(&mut SmallRng::seed_from_u64(3), DataType::Uint8, &[ROOM / 2]);
+    let other = Tensor::dense(&mut SmallRng::seed_from_u64(4), DataType::Uint8, &[ROOM / 2]);
     for info in [&tensor.info, &other.info, &tensor.info, &other.info, &tensor.info] {
         assert!(record(&dump, 0, info));
     }
@@ -105,11 +109,11 @@ fn a_reference_needs_no_room_and_no_wait() {
 #[test]
 fn what_was_shed_or_truncated_is_never_named() {
     let budget = Some(Budget { wait_ms: 0, total_ms: 0 });
-    let (mut host, dump, _) = launch(Shape { budget, ..Shape::SMALL });
+    let (mut host, dump, _) = launch(Shape { budget, arena: ROOM as usize, ..Shape::SMALL });
     let mut random = SmallRng::seed_from_u64(5);
-    let filler = Tensor::dense(&mut random, DataType::Uint8, &[1 << 16]);
-    let tensor = Tensor::dense(&mut random, DataType::Uint8, &[1 << 10]);
-    let huge = Tensor::dense(&mut random, DataType::Uint8, &[1 << 17]);
+    let filler = Tensor::dense(&mut random, DataType::Uint8, &[ROOM]);
+    let tensor = Tensor::dense(&mut random, DataType::Uint8, &[ROOM / 64]);
+    let huge = Tensor::dense(&mut random, DataType::Uint8, &[2 * ROOM]);
     for info in [&filler.info, &tensor.info, &tensor.info] {
         assert!(record(&dump, 0, info));
     }
@@ -162,11 +166,11 @@ fn more_tensors_than_a_thread_remembers_are_sent_again_and_stay_right() {
     let view = |at: u64| Info { shapes: [16, 0, 0, 0, 0], start_offset: at, ..big.info() };
     let oracle = big.oracle();
     for _ in 0..2 {
-        for at in 0..6000 {
+        for at in 0..scaled(6000, 80).into() {
             for thread in 0..2 {
                 assert!(record(&dump, thread, &view(at)));
             }
-            if at % 100 == 99 {
+            if at % 20 == 19 {
                 host.take();
                 (0..2).for_each(|thread| host.save(thread, usize::MAX));
             }
@@ -178,7 +182,7 @@ fn more_tensors_than_a_thread_remembers_are_sent_again_and_stay_right() {
         let at = saved.record.start_offset as usize;
         assert_eq!(saved.bytes, oracle[at..at + 16]);
     }
-    assert!(host.count(0, ARENA.saved_records) > 500);
+    assert!(host.count(0, ARENA.saved_records) > scaled(500, 8));
     host.balance(0);
     host.balance(1);
 }

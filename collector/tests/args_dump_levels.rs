@@ -13,6 +13,7 @@ use dfx_collector::args_dump::{ArgsDump, InitError, MAX_SCALARS, Tables, is_dump
 use dfx_collector::stall::Budget;
 use dfx_mock::clock::ScriptClock;
 use dfx_mock::region::Memory;
+use dfx_mock::scaled;
 use plain::PLATFORMS;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -184,7 +185,7 @@ fn the_level_decides_which_questions_marks_answer() {
 #[test]
 fn a_mark_replaces_that_of_the_same_task_and_no_other() {
     let (_host, dump) = launch(Level::Partial);
-    let tasks: Vec<u64> = (0..2000u64).map(|n| (n % 4) << 32 | (n / 4 * 37)).collect();
+    let tasks: Vec<u64> = (0..scaled(2000, 25).into()).map(|n: u64| (n % 4) << 32 | (n / 4 * 37)).collect();
     for (n, task) in tasks.iter().enumerate() {
         dump.set_task_mask(*task, n as u64 + 1, n as u64);
         // All in the same place: whatever collides is found behind it.
@@ -205,7 +206,8 @@ fn a_mark_replaces_that_of_the_same_task_and_no_other() {
 fn a_full_table_is_counted_and_overwrites_nothing() {
     let (host, dump) = launch(Level::Partial);
     let lost = || host.rig.word(host.layout.lost_marks).load(Relaxed);
-    for task in 0..1 << 15 {
+    let places = u64::from(scaled(1 << 15, 1 << 7));
+    for task in 0..places {
         dump.set_task_mask(task * 7, task + 1, 0);
     }
     assert_eq!((dump.lost_marks(), lost()), (0, 0));
@@ -214,7 +216,7 @@ fn a_full_table_is_counted_and_overwrites_nothing() {
     }
     assert_eq!((dump.lost_marks(), lost()), (10, 10));
     dump.set_task_mask(70, 123, 4);
-    for task in 0..1 << 15 {
+    for task in 0..places {
         assert_eq!(dump.task_masks(task * 7), if task == 10 { (123, 4) } else { (task + 1, 0) });
     }
     assert_eq!((dump.task_masks(1 << 40), dump.lost_marks()), ((0, 0), 10));
@@ -372,17 +374,17 @@ fn nothing_is_allocated_and_a_static_will_do() {
     let shape = Shape { dedup: true, budget, ..Shape::SMALL };
     let host = Host::new(Shape { buffers: 4, ..shape });
     let mut random = SmallRng::seed_from_u64(1);
-    let views: Vec<Tensor> = (0..50).map(|_| Tensor::random(&mut random, 6)).collect();
+    let views: Vec<Tensor> = (0..scaled(50, 12)).map(|_| Tensor::random(&mut random, scaled(6, 3))).collect();
     let before = ALLOCATIONS.get();
     // SAFETY: the region is one; one thread calls.
     unsafe {
         DUMP.set_enabled(true);
         DUMP.init(&Geometry::A2A3, host.rig.base(), 1, Some(0)).expect("a region");
-        for task in 0..40_000 {
+        for task in 0..scaled(40_000, 150).into() {
             DUMP.set_task_mask(task, 1, 1);
             DUMP.set_task_scalar_dtypes(task, &[1, 2]);
         }
-        for view in views.iter().cycle().take(500) {
+        for view in views.iter().cycle().take(scaled(500, 60) as usize) {
             DUMP.record(0, &view.info);
             DUMP.record(0, &scalar(1, 1, 1));
         }

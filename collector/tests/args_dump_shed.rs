@@ -5,11 +5,12 @@ mod args_dump;
 mod plain;
 
 use args_dump::{BUDGET, Dump, Host, Shape, TICKS_PER_MS, Tensor, flush, record, scalar};
-use dfx_collector::abi::args_dump::{FLAG_SHED, Info, Stage};
+use dfx_collector::abi::args_dump::{FLAG_SHED, Info, RECORDS, Stage};
 use dfx_collector::abi::layout::ARENA;
 use dfx_collector::abi::tensor::DataType;
 use dfx_collector::stall::Budget;
 use dfx_mock::clock::ScriptClock;
+use dfx_mock::scaled;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::sync::{Arc, Mutex};
@@ -44,8 +45,9 @@ fn a_dead_host_is_waited_for_once_and_then_payload_is_shed_without_a_wait() {
     assert_eq!(ms(&clock, || (0..2).for_each(|task| bring(&dump, &tensor, task, 0))), 0);
     let waited = ms(&clock, || bring(&dump, &tensor, 2, 0));
     assert!((8..=9).contains(&waited), "{waited} ms: most of one wait");
+    let back = scaled(103, 43).into();
     assert_eq!(
-        ms(&clock, || (3..103).for_each(|task| bring(&dump, &tensor, task, 0))),
+        ms(&clock, || (3..back).for_each(|task| bring(&dump, &tensor, task, 0))),
         0,
         "it has not moved"
     );
@@ -54,17 +56,17 @@ fn a_dead_host_is_waited_for_once_and_then_payload_is_shed_without_a_wait() {
     host.take();
     host.save(0, usize::MAX);
     // It is back.
-    bring(&dump, &tensor, 103, 0);
+    bring(&dump, &tensor, back, 0);
     flush(&dump, 0);
     host.finish(false);
-    assert_eq!(host.saved.len(), 104);
+    assert_eq!(host.saved.len() as u64, back + 1);
     for (at, saved) in host.saved.iter().enumerate() {
         let record = saved.record;
-        let shed = (2..103).contains(&at);
+        let shed = (2..back).contains(&(at as u64));
         assert_eq!((record.task_id, record.flags == FLAG_SHED), (at as u64, shed));
         assert_eq!((record.truncated, record.payload_size), (shed.into(), if shed { 0 } else { 1 << 15 }));
     }
-    assert_eq!(host.word(0, ARENA.shed_bytes), 101 << 15);
+    assert_eq!(host.word(0, ARENA.shed_bytes), (back - 2) << 15);
     host.balance(0);
 }
 
@@ -73,7 +75,7 @@ fn a_dead_host_costs_two_waits_however_long_the_run_is() {
     let (mut host, dump, clock) = launch(Some(BUDGET));
     let tensor = half();
     let waited = ms(&clock, || {
-        for task in 0..5000 {
+        for task in 0..scaled(5000, 5 * RECORDS as u32).into() {
             // SAFETY: one thread calls.
             unsafe { dump.record(0, &Info { task_id: task, ..tensor.info() }) };
         }
@@ -175,7 +177,10 @@ fn a_budget_of_zero_never_waits_and_reads_no_clock() {
 
 #[test]
 fn a_reference_host_that_never_answers_is_waited_for_once_and_shed_payload_shows_as_truncated() {
-    let (mut host, dump, clock) = launch(None);
+    // A look takes a tenth of a millisecond, or ten: the wait is long.
+    let mut host = Host::new(Shape { budget: None, ..Shape::SMALL });
+    let clock = ScriptClock::new(0, TICKS_PER_MS * u64::from(scaled(1, 100)) / 10);
+    let dump = host.launch(clock.clone());
     let tensor = half();
     let waited = ms(&clock, || (0..50).for_each(|task| bring(&dump, &tensor, task, 0)));
     assert!((6900..7100).contains(&waited), "{waited} ms: seven eighths of 8 s");
@@ -197,7 +202,7 @@ fn a_reference_host_that_never_answers_is_waited_for_once_and_shed_payload_shows
 fn a_dry_lane_drops_records_and_takes_no_arena_for_them() {
     let (mut host, dump, clock) = launch(Some(BUDGET));
     let tensor = Tensor::dense(&mut SmallRng::seed_from_u64(1), DataType::Uint8, &[8]);
-    for task in 0..4 * 256 {
+    for task in 0..4 * RECORDS as u64 {
         assert!(record(&dump, 0, &scalar(task, 0, task)));
     }
     let before = host.word(0, ARENA.write_offset);
@@ -216,7 +221,7 @@ fn a_dry_lane_drops_records_and_takes_no_arena_for_them() {
     bring(&dump, &tensor, 1, 0);
     flush(&dump, 0);
     host.finish(false);
-    assert_eq!(host.saved.len(), 4 * 256 + 1);
+    assert_eq!(host.saved.len(), 4 * RECORDS + 1);
     host.balance(0);
 }
 
@@ -228,18 +233,24 @@ fn a_full_ready_queue_sheds_what_cannot_be_handed_over_and_keeps_the_records() {
     let dump = host.launch(clock.clone());
     let mut host = host;
     let mut offered = 4;
+    // An interpreter publishes its buffers before they are full.
+    let fill = scaled(RECORDS as u32, 2);
     for round in 0..62 {
-        for task in 0..256 {
-            assert!(record(&dump, 0, &scalar(round * 256 + task, 0, 0)));
+        for task in 0..fill.into() {
+            assert!(record(&dump, 0, &scalar(round * u64::from(fill) + task, 0, 0)));
+        }
+        if fill < RECORDS as u32 {
+            flush(&dump, 0);
         }
         while offered < 80 && host.rig.offer(offered) {
             offered += 1;
         }
     }
     let tensor = Tensor::dense(&mut SmallRng::seed_from_u64(1), DataType::Uint8, &[4096]);
-    let waited = ms(&clock, || (0..60).for_each(|task| bring(&dump, &tensor, task, 0)));
+    let tasks = scaled(60, 28);
+    let waited = ms(&clock, || (0..tasks.into()).for_each(|task| bring(&dump, &tensor, task, 0)));
     assert!(waited <= 20, "{waited} ms");
-    assert!(host.count(0, ARENA.shed_records) >= 58);
+    assert!(host.count(0, ARENA.shed_records) >= tasks - 2);
     flush(&dump, 0);
     host.finish(true);
     assert_eq!(host.saved.iter().filter(|saved| saved.bytes == tensor.oracle()).count(), 2);

@@ -11,11 +11,14 @@ use dfx_collector::abi::{DeviceAddr, Geometry};
 use dfx_collector::dep_gen::{DepGen, InitError};
 use dfx_collector::stall::Budget;
 use dfx_mock::clock::ScriptClock;
+use dfx_mock::scaled;
 use plain::Rig;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// a2a3's counter.
 const TICKS_PER_MS: u64 = 50_000;
+/// Submits that fill a buffer.
+const FULL: u64 = RECORDS as u64;
 
 fn run(device: &DepGen<ScriptClock>, tasks: std::ops::Range<u64>) {
     for task in tasks {
@@ -32,7 +35,7 @@ fn flush(device: &DepGen<ScriptClock>) {
 #[test]
 fn a_dry_lane_waits_once_then_counts_each_submit_and_does_not_wait_again() {
     let (mut rig, device, clock) = small(2);
-    run(&device, 0..2 * RECORDS as u64);
+    run(&device, 0..2 * FULL);
     assert_eq!(clock.relaxes(), 0);
     let start = clock.peek();
     run(&device, 0..1);
@@ -61,7 +64,7 @@ fn a_full_ready_queue_keeps_the_buffer_and_drops_only_what_comes_after() {
     // Four are offered by the free queue's size; the rest follow as they are taken, but nobody takes a full one.
     let mut offered = 4;
     for round in 0..8 {
-        run(&device, round * 1024..(round + 1) * 1024);
+        run(&device, round * FULL..(round + 1) * FULL);
         while offered < 12 && rig.offer(offered) {
             offered += 1;
         }
@@ -71,15 +74,15 @@ fn a_full_ready_queue_keeps_the_buffer_and_drops_only_what_comes_after() {
     let relaxes = clock.relaxes();
     run(&device, 0..50);
     assert_eq!(clock.relaxes(), relaxes, "latched");
-    assert_eq!((rig.total(0), rig.dropped(0)), (8 * 1024 + 100, 100));
+    assert_eq!((rig.total(0), rig.dropped(0)), (8 * RECORDS as u32 + 100, 100));
     assert_eq!(rig.word(rig.plan.queue.backpressure + 4).load(Relaxed), 1, "it asked for room");
     rig.drain(true);
-    run(&device, 8 * 1024..8 * 1024 + 1);
+    run(&device, 8 * FULL..8 * FULL + 1);
     flush(&device);
     rig.drain(true);
     let back = decode(&rig.records(0));
-    assert!(back.iter().map(|submit| submit.task_id).eq(0..8 * 1024 + 1), "all that was recorded, in order");
-    assert_eq!(balance(&rig), (8 * 1024 + 101, 0, 100, 0));
+    assert!(back.iter().map(|submit| submit.task_id).eq(0..8 * FULL + 1), "all that was recorded, in order");
+    assert_eq!(balance(&rig), (8 * RECORDS as u32 + 101, 0, 100, 0));
 }
 
 #[test]
@@ -89,13 +92,14 @@ fn a_wait_that_the_host_ends_keeps_the_submit() {
     let rig = std::sync::Arc::new(std::sync::Mutex::new(rig));
     let host = rig.clone();
     clock.on_relax(move || host.lock().unwrap().drain(true));
-    run(&device, 0..20 * 1024);
+    let submits = scaled(20, 6) * RECORDS as u32;
+    run(&device, 0..submits.into());
     clock.no_hook();
     flush(&device);
     let mut rig = rig.lock().unwrap();
     rig.drain(true);
-    assert_eq!(decode(&rig.records(0)).len(), 20 * 1024);
-    assert_eq!(balance(&rig), (20 * 1024, 0, 0, 0));
+    assert_eq!(decode(&rig.records(0)).len(), submits as usize);
+    assert_eq!(balance(&rig), (submits, 0, 0, 0));
     let (stalls, ticks, longest) = rig.stalls(0);
     assert!(stalls > 0 && ticks >= longest && longest > 0);
 }
@@ -104,9 +108,9 @@ fn a_wait_that_the_host_ends_keeps_the_submit() {
 fn a_budget_of_zero_never_waits_and_a_reference_host_gets_the_default() {
     let rig = Rig::new(plan(&Geometry::A2A3), 1, Some(Budget { wait_ms: 0, total_ms: 0 }));
     let (device, clock) = launch(&rig);
-    run(&device, 0..2000);
+    run(&device, 0..2 * FULL);
     assert_eq!((clock.reads(), clock.relaxes()), (0, 0));
-    assert_eq!((rig.total(0), rig.dropped(0)), (2000, 2000 - 1024));
+    assert_eq!((rig.total(0), rig.dropped(0)), (2 * RECORDS as u32, RECORDS as u32));
 
     let rig = Rig::new(plan(&Geometry::A5), 1, None);
     let clock = ScriptClock::new(0, 100_000_000);
@@ -115,7 +119,7 @@ fn a_budget_of_zero_never_waits_and_a_reference_host_gets_the_default() {
     // SAFETY: the region is one.
     unsafe { device.init(&Geometry::A5, rig.base(), Some(0)) }.unwrap();
     device.set_orch_thread(4);
-    run(&device, 0..1025);
+    run(&device, 0..FULL + 1);
     let waited = clock.peek() / 1_000_000;
     assert!((8_000..8_300).contains(&waited), "{waited} ms of a5's clock");
     let peers = rig.word(rig.plan.queue.peer).load(Relaxed);
@@ -127,19 +131,19 @@ fn without_an_orchestrator_thread_a_buffer_is_kept_for_recovery_and_the_rest_is_
     for thread in [u32::MAX, 4, 77] {
         let (mut rig, device, clock) = small(3);
         device.set_orch_thread(thread);
-        run(&device, 0..3000);
+        run(&device, 0..3 * FULL);
         flush(&device);
         rig.drain(true);
         assert!(rig.taken.is_empty());
-        assert_eq!(rig.recover(0).len(), 1024, "kept");
-        assert_eq!(balance(&rig), (3000, 0, 3000 - 1024, 0));
+        assert_eq!(rig.recover(0).len(), RECORDS, "kept");
+        assert_eq!(balance(&rig), (3 * RECORDS as u32, 0, 2 * RECORDS as u32, 0));
         assert_eq!(clock.relaxes(), 0);
         assert!(device.misused() > 0);
         device.set_orch_thread(ORCH);
-        run(&device, 3000..3001);
+        run(&device, 3 * FULL..3 * FULL + 1);
         flush(&device);
         rig.drain(true);
-        assert_eq!(decode(&rig.records(0)).len(), 1025);
+        assert_eq!(decode(&rig.records(0)).len(), RECORDS + 1);
     }
 }
 
@@ -173,8 +177,8 @@ fn nothing_is_recorded_when_disabled_or_without_a_region() {
 #[test]
 fn an_init_knows_nothing_of_an_earlier_launch() {
     let (rig, device, clock) = small(1);
-    let long = vec![7; 64 + 1024 * 582];
-    run(&device, 0..1024);
+    let long = vec![7; 64 + RECORDS * 582];
+    run(&device, 0..FULL);
     run(&device, 0..7);
     // SAFETY: this thread orchestrates.
     unsafe { device.record_submit(&bare(1, &long)) };

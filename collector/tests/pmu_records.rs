@@ -7,6 +7,7 @@ mod pmu;
 use dfx_collector::abi::pmu::{COUNTERS_A2A3, COUNTERS_A5, RECORDS};
 use dfx_collector::abi::{DeviceAddr, Geometry, Platform};
 use dfx_collector::pmu::{InitError, PmuRecorder};
+use dfx_mock::scaled;
 use plain::PLATFORMS;
 use pmu::{Board, Device, FakeRegisters, counted};
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
@@ -48,16 +49,17 @@ fn flush(board: &mut Board, thread: u32, cores: &[u32]) {
 #[test]
 fn a2a3_reads_eight_counters_and_the_cycles_in_order() {
     let mut board = Board::new(&Geometry::A2A3, 3, 4);
-    for token in 1..2000 {
+    let tasks = 4 * RECORDS as u32;
+    for token in 1..tasks {
         task(&board, token % 3, token);
-        if token % 700 == 0 {
+        if token % (tasks / 3) == 0 {
             board.rig.drain(true);
         }
     }
     flush(&mut board, 0, &[0, 1, 2]);
     for core in 0..3 {
         let rows = board.a2a3(core as usize);
-        for (row, token) in rows.iter().zip((1..2000).filter(|token| token % 3 == core)) {
+        for (row, token) in rows.iter().zip((1..tasks).filter(|token| token % 3 == core)) {
             assert_eq!((row.task_id, row.func_id, row.core_type), (task_id(token), token + 1, 1));
             assert_eq!((row.pmu_counters, row.pmu_total_cycles), counted::<COUNTERS_A2A3>(token));
         }
@@ -67,26 +69,27 @@ fn a2a3_reads_eight_counters_and_the_cycles_in_order() {
         );
         board.rig.check_sequence(core as usize);
     }
-    assert_eq!((0..3).map(|core| board.a2a3(core).len()).sum::<usize>(), 1999);
+    assert_eq!((0..3).map(|core| board.a2a3(core).len()).sum::<usize>() as u32, tasks - 1);
 }
 
 #[test]
 fn a5_takes_over_ten_counters_of_the_task_that_the_slot_names() {
     let mut board = Board::new(&Geometry::A5, 2, 2);
-    for token in 0..3000 {
+    let tasks = 6 * RECORDS as u32;
+    for token in 0..tasks {
         task(&board, token % 2, token);
-        if token % 900 == 0 {
+        if token % (tasks / 3) == 0 {
             board.rig.drain(true);
         }
     }
     flush(&mut board, 0, &[0, 1]);
     for core in 0..2 {
         let rows = board.a5(core as usize);
-        for (row, token) in rows.iter().zip((0..3000).filter(|token| token % 2 == core)) {
+        for (row, token) in rows.iter().zip((0..tasks).filter(|token| token % 2 == core)) {
             assert_eq!((row.task_id, row.func_id, row.core_type), (task_id(token), token + 1, 1));
             assert_eq!((row.pmu_counters, row.pmu_total_cycles), counted::<COUNTERS_A5>(token));
         }
-        assert_eq!((rows.len(), board.mismatched(core as usize)), (1500, 0));
+        assert_eq!((rows.len() as u32, board.mismatched(core as usize)), (tasks / 2, 0));
     }
 }
 
@@ -144,7 +147,7 @@ fn a_row_being_written_while_it_is_copied_is_a_mismatch() {
 #[test]
 fn a_core_and_its_aicpu_thread_at_once_never_mix_two_tasks() {
     let board = Board::new(&Geometry::A5, 1, 2);
-    let tasks = if cfg!(miri) { 60 } else { 1000 };
+    let tasks = scaled(1000, 60);
     // The core may be two tasks ahead: then it writes over the very slot that AICPU copies.
     let (recorded, completed) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -281,7 +284,7 @@ fn nothing_is_recorded_before_init_and_after_reset() {
 #[test]
 fn init_refuses_what_does_not_fit_and_knows_nothing_of_an_earlier_launch() {
     let board = Board::new(&Geometry::A2A3, 2, 8);
-    for token in 0..2000 {
+    for token in 0..4 * RECORDS as u32 {
         task(&board, 0, token);
     }
     assert!(board.rig.dropped(0) > 0);

@@ -85,7 +85,7 @@ fn a_level_writes_only_its_own_lanes_and_reads_no_clock() {
         let before = kinds.map(|(kind, _)| lane_bytes(&region, kind));
         rig.device.launch(&region).expect("a region that fits");
         rig.device.swimlane.set_orch_thread(1);
-        call_everything(&rig.device.swimlane, 500);
+        call_everything(&rig.device.swimlane, scaled(500, 20));
         assert_eq!(rig.device.clock.reads(), 0, "{level:?} reads the clock");
         for ((kind, from), before) in kinds.into_iter().zip(before) {
             assert_eq!(lane_bytes(&region, kind) != before, level >= from, "{level:?}: {kind:?}");
@@ -135,11 +135,12 @@ fn without_a_known_launch_start_init_reads_the_clock_once() {
 
 #[test]
 fn no_record_function_allocates() {
-    let mut rig = Rig::new(Shape::small(Level::OrchPhases, 1), 1);
+    // A wait of 10 ms takes 500,000 looks at the clock, or 100.
+    let mut rig = Rig::new(Shape::small(Level::OrchPhases, 1), scaled(1, 5000).into());
     rig.host().drains = false;
     let before = ALLOCATIONS.with(Cell::get);
     // Past rotations, drops, waits and a flush.
-    call_everything(&rig.device.swimlane, scaled(20_000, 1_100));
+    call_everything(&rig.device.swimlane, scaled(20_000, 300));
     // SAFETY: this thread is the only caller.
     unsafe {
         rig.device.swimlane.flush(0, &[0]);
@@ -186,8 +187,8 @@ fn between_rotations_aicpu_does_not_write_the_line_that_the_core_reads() {
 #[test]
 fn three_launches_with_other_levels_cores_and_threads_share_nothing() {
     let launches = [
-        (Level::AicpuTiming, 8, 2, &Geometry::A5),
-        (Level::OrchPhases, 24, 3, &Geometry::A2A3),
+        (Level::AicpuTiming, scaled(8, 4), 2, &Geometry::A5),
+        (Level::OrchPhases, scaled(24, 6), 3, &Geometry::A2A3),
         (Level::AicoreTiming, 4, 1, &Geometry::A2A3),
         (Level::Disabled, 2, 1, &Geometry::A5),
         (Level::OrchPhases, 2, 1, &Geometry::A2A3),
@@ -234,7 +235,7 @@ fn a_thread_of_an_earlier_launch_has_no_queue_in_the_next_one() {
     rig.host().refill();
     device.launch(&rig.region).expect("a region that fits");
     let old = a5.memory.bytes(0..a5.layout.bytes());
-    for token in 0..3000 {
+    for token in 0..3 * dfx_collector::abi::swimlane::TASK_RECORDS as u32 {
         // SAFETY: this thread is the only caller. Thread 4 exists on a5 only.
         unsafe { device.swimlane.complete_task(0, 4, token, 1, 2) };
     }
@@ -288,7 +289,7 @@ fn a_region_that_cannot_be_recorded_into_is_refused_and_nothing_is_recorded() {
     }
     assert_eq!(swimlane.level(), Level::Disabled);
     let before = rig.region.memory.bytes(0..rig.region.layout.bytes());
-    call_everything(swimlane, 2000);
+    call_everything(swimlane, 2 * BUFFER);
     rig.device.flush();
     assert!(rig.region.memory.bytes(0..rig.region.layout.bytes()) == before);
     rig.device.submits = 0;

@@ -28,7 +28,7 @@ fn random_schedules_conserve_every_record() {
         Worker::new().schedule(seed);
         return;
     }
-    let count = number("DFX_SCHEDULES").unwrap_or(if cfg!(miri) { 4 } else { 2_000 });
+    let count = number("DFX_SCHEDULES").unwrap_or(if cfg!(miri) { 2 } else { 2_000 });
     let next = AtomicU64::new(0);
     let threads = if cfg!(miri) { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let failed: Vec<u64> = std::thread::scope(|scope| {
@@ -179,7 +179,7 @@ impl Run {
         let to_boundary = BUFFER - self.rig.device.drivers[core].dispatched % BUFFER;
         let near = (to_boundary + self.rng.random_range(0..3)).saturating_sub(2);
         let tasks = if self.rng.random() { near } else { self.rng.random_range(0..40) };
-        self.rig.device.run(core, if cfg!(miri) { tasks.min(1100) } else { tasks });
+        self.rig.device.run(core, tasks);
     }
 
     fn phases(&mut self) {
@@ -196,7 +196,7 @@ impl Run {
     }
 
     fn burst(&mut self) -> u32 {
-        let most = if !cfg!(miri) && self.rng.random_ratio(1, 40) { PHASE_RECORDS as u32 + 3 } else { 30 };
+        let most = if self.rng.random_ratio(1, 40) { PHASE_RECORDS as u32 + 3 } else { 30 };
         self.rng.random_range(0..most)
     }
 

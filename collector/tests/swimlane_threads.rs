@@ -30,7 +30,7 @@ impl<T> Moved<T> {
 
 #[test]
 fn cores_aicpu_and_host_on_threads_of_their_own_lose_nothing() {
-    let tasks = scaled(40 * BUFFER, BUFFER + 8);
+    let tasks = scaled(40 * BUFFER, 3 * BUFFER + 8);
     let cores = scaled(2, 1);
     let shape = Shape { budget: None, ..Shape::small(Level::AicpuTiming, cores) };
     let region = Arc::new(Region::new(shape));
@@ -92,7 +92,7 @@ fn cores_aicpu_and_host_on_threads_of_their_own_lose_nothing() {
 fn what_an_unpublished_buffer_counts_is_whole_at_any_moment() {
     let rig = Rig::new(Shape::small(Level::AicpuTiming, 1), 1);
     let lane = (BufferKind::AicpuTask, 0);
-    let records = scaled(TASK_RECORDS as u32 - 1, 64);
+    let records = TASK_RECORDS as u32 - 1;
     let region = Arc::clone(&rig.region);
     thread::scope(|scope| {
         let looker = scope.spawn(move || {
@@ -122,7 +122,7 @@ fn a_core_row_that_has_its_start_is_whole_at_any_moment() {
     let rig = Rig::new(Shape::small(Level::AicoreTiming, 1), 1);
     let lane = (BufferKind::AicoreTask, 0);
     let region = Arc::clone(&rig.region);
-    let rows = scaled(BUFFER, 30);
+    let rows = BUFFER;
     let buffer = active(&region.lane::<CoreRecord, CORE_RECORDS>(lane)).1.expect("a buffer").0 as usize;
     thread::scope(|scope| {
         scope.spawn(move || {

@@ -101,6 +101,8 @@ pub struct Driver {
     next: u32,
     unacknowledged: Option<u32>,
     running: VecDeque<u32>,
+    /// The condition register when it was last looked at.
+    seen: u32,
     /// Tasks dispatched.
     pub dispatched: u32,
     /// Tasks seen to complete.
@@ -142,6 +144,9 @@ impl Driver {
     /// Looks at the core's condition register and handles what it shows. `false`: nothing new.
     pub fn poll(&mut self, swimlane: &Swimlane<ScriptClock>) -> bool {
         let word = self.registers.cond.load(Ordering::Acquire);
+        if std::mem::replace(&mut self.seen, word) == word {
+            return false;
+        }
         let token = token::of(word);
         let Some(place) = self.running.iter().position(|&running| running == token) else { return false };
         let finished = token::state(word) == token::STATE_FIN;
@@ -175,8 +180,8 @@ impl Driver {
 /// A whole device over a region: AICPU side, cores, counters of what was produced.
 #[derive(Debug)]
 pub struct Device {
-    /// The collector under test.
-    pub swimlane: Box<Swimlane<ScriptClock>>,
+    /// The collector under test. No `Box`: moving one claims what it points to, and a launched collector points into itself.
+    pub swimlane: Arc<Swimlane<ScriptClock>>,
     /// Its clock.
     pub clock: ScriptClock,
     /// Cores by number.
@@ -192,7 +197,7 @@ pub struct Device {
 impl Device {
     /// A collector that was not initialised.
     pub fn new(clock: ScriptClock) -> Self {
-        let swimlane = Box::new(Swimlane::new(clock.clone()));
+        let swimlane = Arc::new(Swimlane::new(clock.clone()));
         Device { swimlane, clock, cores: Vec::new(), drivers: Vec::new(), phases: Vec::new(), submits: 0 }
     }
 
@@ -233,6 +238,7 @@ impl Device {
                 next: 0,
                 unacknowledged: None,
                 running: VecDeque::new(),
+                seen: token::IDLE_VALUE as u32,
                 dispatched: 0,
                 completed: 0,
             });

@@ -252,7 +252,7 @@ fn account(lane: &HostLane, head: &dfx_collector::abi::swimlane::ActiveHead) -> 
         collected: sum(false),
         recovered: sum(true),
         missing: taken.iter().map(|taken| taken.missing).sum(),
-        serials: taken.iter().flat_map(|taken| taken.serials.iter().copied()).collect(),
+        serials: taken.iter().map(|taken| taken.serials.as_slice()).collect::<Vec<_>>().concat(),
     }
 }
 

@@ -58,9 +58,21 @@ impl Memory {
 
     /// Zeroes `range`; nobody may be using it.
     pub fn zero(&self, range: std::ops::Range<usize>) {
-        assert!(range.end <= self.layout.size());
+        self.fill(range, 0);
+    }
+
+    /// Makes every byte of `range` a `byte`; nobody may be using it.
+    pub fn fill(&self, range: std::ops::Range<usize>, byte: u8) {
+        assert!(range.start <= range.end && range.end <= self.layout.size());
         // SAFETY: in bounds; the range is the host's.
-        unsafe { self.at.add(range.start).write_bytes(0, range.len()) }
+        unsafe { self.at.add(range.start).write_bytes(byte, range.len()) }
+    }
+
+    /// Writes `bytes` at `offset`; nobody may be using that place.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(self.layout.size().checked_sub(bytes.len()).is_some_and(|last| offset <= last));
+        // SAFETY: in bounds; the place is the host's, and no borrowed slice lies in it.
+        unsafe { self.at.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
     }
 }
 

@@ -60,5 +60,10 @@ mod pmu_events;
 pub use common::{BackpressureHeader, DeviceAddr, FREE_QUEUE_LINE, task_id};
 pub use platform::{Geometry, Platform};
 
+/// The records of a buffer: `pinned`, but `few` in Miri, which takes minutes to fill a real one and is to see rotations.
+const fn records(pinned: usize, few: usize) -> usize {
+    if cfg!(miri) { few } else { pinned }
+}
+
 /// The pinned revision of the reference runtime whose ABI this is (`source_commit` of `abi/*.json`).
 pub const REVISION: &str = "6ebaf77156313aaeb5c9457c57b16c45b84ae7e8";

@@ -55,7 +55,8 @@ impl Arena {
 
     /// Goes on where the arena in `mem` stands.
     pub(super) fn open(mem: &Mem, acknowledges: bool) -> Arena {
-        let load = |at| fence::observe(mem.u64_at(at));
+        // Relaxed: the host wrote them before the launch.
+        let load = |at| mem.u64_at(at).load(Relaxed);
         let (size, write) = (load(ARENA.size), load(ARENA.write_offset));
         // A lap ends with its last byte: the start of the next is passed only by what is written there.
         let laps = write.saturating_sub(1).checked_div(size).unwrap_or(0);
@@ -163,9 +164,10 @@ impl Arena {
             self.limit = self.limit.max(limit);
             return end <= self.limit;
         }
-        // SYNC POINT: the reference's host sets a freeze before it clears the request, saves everything, and lets go.
-        let still =
-            fence::observe(&gate.0.fq_contended) == 0 && fence::observe(&gate.0.fq_freeze_active) == 0;
+        // The reference's host sets a freeze before it clears the request, saves everything, and lets go. Relaxed: the
+        // freeze asks for a pause and guards nothing.
+        let still = gate.0.fq_contended.load(Relaxed) == 0 && gate.0.fq_freeze_active.load(Relaxed) == 0;
+        // SYNC POINT: the host counts a payload once it has saved it; it may be overwritten.
         let saved =
             still && fence::observe(mem.u64_at(ARENA.completed)) >= self.published && self.pending == 0;
         if saved {
@@ -183,7 +185,8 @@ impl Arena {
 
     /// What the host has done for this arena so far; changes as long as it lives.
     pub(super) fn progress(&self, mem: &Mem) -> u64 {
-        fence::observe(mem.u64_at(if self.acknowledges { ARENA.acknowledged } else { ARENA.completed }))
+        // Relaxed: a sign of life, on which nothing is written.
+        mem.u64_at(if self.acknowledges { ARENA.acknowledged } else { ARENA.completed }).load(Relaxed)
     }
 
     /// Remembers a wait in vain.

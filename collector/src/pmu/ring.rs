@@ -63,7 +63,7 @@ impl Ring {
         if !self.is_none() {
             for token in 0..RING_SLOTS as u32 {
                 // SAFETY: there is a ring.
-                unsafe { fence::publish(Self::id(self.slot(token)), NOBODY) };
+                unsafe { Self::id(self.slot(token)) }.store(NOBODY, Relaxed);
             }
         }
     }

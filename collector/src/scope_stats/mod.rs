@@ -23,7 +23,6 @@ use crate::abi::layout::{BufferLayout, SCOPE_STATS_LANE, ScopeStatsLayout};
 use crate::abi::scope_stats::{HeapSide, MAX_DEPTH, Phase, RINGS, Record, SLOTS};
 use crate::abi::{DeviceAddr, Geometry};
 use crate::clock::Clock;
-use crate::fence;
 use crate::lanes::{BufferLane, NO_THREAD, Ports, StateMem, word};
 use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use core::cell::UnsafeCell;
@@ -504,8 +503,8 @@ impl<C: Clock> ScopeStats<C> {
         // SAFETY: initialised, the word lies in the header, and only the orchestrator comes here.
         unsafe {
             let (base, layout) = *self.region.get();
-            // SYNC POINT: the host reads it when the device is at rest (host-drain `capacities`).
-            fence::publish(word::<AtomicU32>(base, layout.fatal_latched), 1);
+            // The host reads it when the device is at rest (host-drain `capacities`).
+            word::<AtomicU32>(base, layout.fatal_latched).store(1, Relaxed);
             self.flush();
         }
     }

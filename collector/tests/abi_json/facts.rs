@@ -3,8 +3,9 @@
 use dfx_collector::abi::Platform;
 use serde_json::Value;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// Fields of ours in bytes that the pinned revision leaves unused.
 pub(crate) const EXTENSIONS: &[(&str, &[&str])] = &[
@@ -132,8 +133,12 @@ impl Facts {
         Facts { platform, json, seen, extensions, wrong }
     }
 
+    /// Each file is parsed once: an interpreter takes long for that.
     pub(crate) fn load(name: &str) -> Facts {
-        Facts::from_json(read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)))
+        static PARSED: Mutex<BTreeMap<String, Value>> = Mutex::new(BTreeMap::new());
+        let path = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+        let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+        Facts::from_json(parsed.entry(name.to_owned()).or_insert_with(|| read(&path())).clone())
     }
 
     pub(crate) fn both() -> [Facts; 2] {

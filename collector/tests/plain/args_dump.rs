@@ -10,9 +10,11 @@ use dfx_collector::args_dump::{ArgsDump, Tables};
 use dfx_collector::clock::Clock;
 use dfx_collector::stall::Budget;
 use dfx_mock::region::Memory;
+use dfx_mock::scaled;
 use rand::rngs::SmallRng;
 use rand::{Rng, seq::SliceRandom};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 use zerocopy::FromBytes;
 
@@ -128,6 +130,11 @@ impl Host {
         dump
     }
 
+    /// The arenas with their sizes.
+    pub(crate) fn arenas(&self) -> Vec<(&Memory, usize)> {
+        self.arenas.iter().map(|arena| (arena, self.shape.arena)).collect()
+    }
+
     pub(crate) fn word(&self, thread: u32, offset: usize) -> u64 {
         self.rig.wide(self.rig.state(thread as usize) + offset).load(Relaxed)
     }
@@ -219,6 +226,12 @@ impl Host {
         assert!(published == carrying || (self.recovered && published < carrying), "{published} published");
     }
 
+    /// Whether the device asks for a full stop.
+    pub(crate) fn is_asked(&self) -> bool {
+        let words = self.layout.queue.backpressure;
+        [4, 12].into_iter().any(|at| self.rig.word(words + at).load(Relaxed) != 0)
+    }
+
     /// Lets go of a freeze as the reference's host does, once everything is saved.
     pub(crate) fn reference_tick(&mut self) {
         let words = self.layout.queue.backpressure;
@@ -292,15 +305,27 @@ impl Tensor {
 
     /// A view like those that people make: transposed, sliced, stepped, with dimensions of one or no element.
     pub(crate) fn random(random: &mut SmallRng, most: u32) -> Tensor {
-        let dtype = DataType::ALL[random.random_range(0..15)];
-        let ndims = random.random_range(0..=5);
-        let shapes: Vec<u32> = (0..ndims)
-            .map(|_| match random.random_range(0..20) {
-                0 => 0,
-                1..4 => 1,
-                _ => random.random_range(1..=most),
-            })
-            .collect();
+        Tensor::random_of(random, most, 0..=usize::MAX)
+    }
+
+    /// The same, with so many logical bytes.
+    pub(crate) fn random_of(random: &mut SmallRng, most: u32, bytes: RangeInclusive<usize>) -> Tensor {
+        let (dtype, shapes) = loop {
+            let dtype = DataType::ALL[random.random_range(0..15)];
+            let ndims = random.random_range(0..=5);
+            let shapes: Vec<u32> = (0..ndims)
+                .map(|_| match random.random_range(0..20) {
+                    0 => 0,
+                    1..4 => 1,
+                    _ => random.random_range(1..=most),
+                })
+                .collect();
+            let count: usize = shapes.iter().map(|n| *n as usize).product();
+            if bytes.contains(&(count * dtype.bytes() as usize)) {
+                break (dtype, shapes);
+            }
+        };
+        let ndims = shapes.len();
         let mut order: Vec<usize> = (0..ndims).collect();
         if random.random() {
             order.shuffle(random);
@@ -319,8 +344,11 @@ impl Tensor {
     }
 
     pub(crate) fn scramble(&self, random: &mut SmallRng) {
-        for at in 0..self.len + 8 {
-            self.poke(at, random.random());
+        // Again and again in an interpreter; a prime, so that no row of any view looks like another.
+        let mut bytes = vec![0; (self.len + 8).min(scaled(u32::MAX, 251) as usize)];
+        random.fill(&mut bytes[..]);
+        for at in (0..self.len + 8).step_by(bytes.len()) {
+            self.memory.write(at, &bytes[..bytes.len().min(self.len + 8 - at)]);
         }
     }
 
@@ -337,18 +365,23 @@ impl Tensor {
         let shift = (DeviceAddr(info.buffer_addr).0 - self.memory.addr(0).0) as usize;
         let memory = self.memory.bytes(0..self.len + 8);
         let shapes = &info.shapes[..info.ndims as usize];
-        let count: usize = shapes.iter().map(|n| *n as usize).product();
-        let mut bytes = Vec::with_capacity(count * size);
-        for flat in 0..count {
-            let (mut rest, mut element) = (flat, info.start_offset as usize);
-            for (n, stride) in shapes.iter().zip(&info.strides).rev() {
-                element += rest % *n as usize * *stride as usize;
-                rest /= *n as usize;
-            }
-            let at = shift + element * size;
-            bytes.extend(&memory[at..at + size]);
-        }
+        let mut bytes = Vec::new();
+        let first = shift + info.start_offset as usize * size;
+        walk(&memory, first, size, shapes, &info.strides, &mut bytes);
         bytes
+    }
+}
+
+/// All elements of a view, one dimension within the other.
+fn walk(memory: &[u8], at: usize, size: usize, shapes: &[u32], strides: &[u32], bytes: &mut Vec<u8>) {
+    let ([n, shapes @ ..], [stride, strides @ ..]) = (shapes, strides) else {
+        return bytes.extend_from_slice(&memory[at..at + size]);
+    };
+    if shapes.is_empty() && *stride == 1 {
+        return bytes.extend_from_slice(&memory[at..at + *n as usize * size]);
+    }
+    for i in 0..*n as usize {
+        walk(memory, at + i * *stride as usize * size, size, shapes, strides, bytes);
     }
 }
 

@@ -104,15 +104,9 @@ impl Rig {
     }
 
     fn fill(&self, buffer: usize, byte: u8) {
-        let (memory, layout) = (&self.buffers[buffer], self.plan.buffer);
-        if cfg!(miri) {
-            return; // One by one, it would take minutes.
-        }
-        for at in (layout.records..layout.records + layout.record_bytes * layout.capacity as usize).step_by(8)
-        {
-            // SAFETY: the buffer is the host's now.
-            unsafe { memory.at::<AtomicU64>(at) }.store(u64::from_ne_bytes([byte; 8]), Relaxed);
-        }
+        let layout = self.plan.buffer;
+        let records = layout.records..layout.records + layout.record_bytes * layout.capacity as usize;
+        self.buffers[buffer].fill(records, byte);
     }
 
     /// Offers `buffer` to its lane. `false`: the free queue is full.

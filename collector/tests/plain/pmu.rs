@@ -10,7 +10,6 @@ use dfx_collector::pmu::{Pmu, RegisterFile};
 use dfx_collector::stall::Budget;
 use dfx_mock::clock::ScriptClock;
 use dfx_mock::region::Memory;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use zerocopy::FromBytes;
@@ -18,13 +17,17 @@ use zerocopy::FromBytes;
 /// A budget of 10 ms a wait, 1 s in all.
 pub(crate) const BUDGET: Budget = Budget { wait_ms: 10, total_ms: 1000 };
 
+/// Bytes of a core's registers.
+const BANK: usize = 0x8000;
+
 /// What a core's registers hold, and what was done to them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Bank {
-    pub(crate) values: BTreeMap<u32, u32>,
+    values: Vec<u32>,
     pub(crate) writes: Vec<(u32, u32)>,
     pub(crate) reads: Vec<u32>,
-    counters: Vec<u32>,
+    /// Which are cleared when they are read.
+    counters: Vec<bool>,
 }
 
 /// A core's registers: reading a counter clears it.
@@ -34,16 +37,20 @@ pub(crate) struct FakeRegisters(pub(crate) Arc<Mutex<Bank>>);
 impl FakeRegisters {
     pub(crate) fn new(platform: Platform) -> Self {
         let table = Registers::of(platform);
-        let counters = table.pmu_counters.iter().chain(&table.pmu_total).copied().collect();
-        FakeRegisters(Arc::new(Mutex::new(Bank { counters, ..Bank::default() })))
+        let mut counters = vec![false; BANK / 4];
+        for offset in table.pmu_counters.iter().chain(&table.pmu_total) {
+            counters[*offset as usize / 4] = true;
+        }
+        let (values, writes, reads) = (vec![0; BANK / 4], Vec::new(), Vec::new());
+        FakeRegisters(Arc::new(Mutex::new(Bank { values, writes, reads, counters })))
     }
 
     pub(crate) fn set(&self, offset: u32, value: u32) {
-        self.0.lock().unwrap().values.insert(offset, value);
+        self.0.lock().unwrap().values[offset as usize / 4] = value;
     }
 
     pub(crate) fn get(&self, offset: u32) -> u32 {
-        self.0.lock().unwrap().values.get(&offset).copied().unwrap_or(0)
+        self.0.lock().unwrap().values[offset as usize / 4]
     }
 
     pub(crate) fn writes(&self) -> Vec<(u32, u32)> {
@@ -74,16 +81,17 @@ impl RegisterFile for FakeRegisters {
     fn read(&self, offset: u32) -> u32 {
         let mut bank = self.0.lock().unwrap();
         bank.reads.push(offset);
-        let value = bank.values.get(&offset).copied().unwrap_or(0);
-        if bank.counters.contains(&offset) {
-            bank.values.insert(offset, 0);
+        let register = offset as usize / 4;
+        let value = bank.values[register];
+        if bank.counters[register] {
+            bank.values[register] = 0;
         }
         value
     }
     fn write(&self, offset: u32, value: u32) {
         let mut bank = self.0.lock().unwrap();
         bank.writes.push((offset, value));
-        bank.values.insert(offset, value);
+        bank.values[offset as usize / 4] = value;
     }
 }
 

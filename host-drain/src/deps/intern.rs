@@ -101,12 +101,13 @@ mod tests {
     fn numbers_are_dense_in_order_of_arrival_and_stable() {
         let mut interner = Interner::default();
         let value = |i: u64| i * i * 0x1_0000_0000;
-        for i in 0..10_000u64 {
+        let count = if cfg!(miri) { 500 } else { 10_000 };
+        for i in 0..count {
             assert_eq!(interner.intern(value(i)), (i as u32, true));
         }
-        for i in (0..10_000u64).rev() {
+        for i in (0..count).rev() {
             assert_eq!(interner.intern(value(i)), (i as u32, false));
         }
-        assert_eq!(interner.values().len(), 10_000);
+        assert_eq!(interner.values().len() as u64, count);
     }
 }

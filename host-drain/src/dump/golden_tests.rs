@@ -95,8 +95,11 @@ fn text(root: &Value, records: &[Held], dropped: u64) -> String {
 fn every_sample_comes_out_byte_for_byte() {
     let Some(dir) = interop() else { return };
     let mut found = Vec::new();
-    samples(&dir, &mut found);
-    assert!(found.len() >= 20, "{} samples", found.len());
+    // An interpreter takes minutes for a large one, and for the way through all directories.
+    let few = cfg!(miri);
+    samples(&if few { dir.join("a2a3_hbg_dump_args") } else { dir }, &mut found);
+    assert!(found.len() >= if few { 4 } else { 20 }, "{} samples", found.len());
+    found.retain(|path| !few || path.metadata().unwrap().len() < 1400);
     for path in found {
         let sample = std::fs::read_to_string(&path).unwrap();
         let root: Value = serde_json::from_str(&sample).unwrap();

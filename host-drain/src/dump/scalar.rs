@@ -3,14 +3,15 @@
 use dfx_collector::abi::tensor::DataType;
 use std::io::Write;
 
-/// The value of an IEEE 754 binary16.
+/// The value of an IEEE 754 binary16. From its bits: `powi` promises no exact power of two.
 fn half(bits: u16) -> f32 {
-    let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    const SMALLEST: f32 = 1.0 / (1 << 24) as f32;
+    let (exponent, mantissa) = (u32::from(bits >> 10 & 31), bits & 1023);
     let magnitude = match exponent {
-        0 => mantissa * 2_f32.powi(-24),
-        31 if mantissa != 0.0 => f32::NAN,
+        0 => f32::from(mantissa) * SMALLEST,
+        31 if mantissa != 0 => f32::NAN,
         31 => f32::INFINITY,
-        _ => (1024.0 + mantissa) * 2_f32.powi(exponent - 25),
+        _ => f32::from_bits((exponent + 127 - 15) << 23 | u32::from(mantissa) << 13),
     };
     if bits >> 15 != 0 { -magnitude } else { magnitude }
 }
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_half_and_every_exponent_of_a_float_reads_back_bit_for_bit() {
-        for bits in 0..=u16::MAX {
+        for bits in (0..=u16::MAX).step_by(if cfg!(miri) { 499 } else { 1 }) {
             let value = half(bits);
             let json = text(DataType::Float16, u64::from(bits));
             if value.is_finite() {

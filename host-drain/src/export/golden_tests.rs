@@ -190,8 +190,11 @@ fn parse(text: &str) -> Parsed {
 fn every_sample_of_the_existing_runtime_is_written_again_byte_for_byte() {
     let Some(dir) = interop() else { return };
     let mut found = Vec::new();
-    samples(&dir, &mut found);
-    assert!(found.len() >= 30, "only {} samples under {}", found.len(), dir.display());
+    // An interpreter takes minutes for a large one, and for the way through all directories.
+    let few = cfg!(miri);
+    samples(&if few { dir.join("a2a3_hbg_dump_args") } else { dir.clone() }, &mut found);
+    assert!(found.len() >= if few { 5 } else { 30 }, "only {} samples under {}", found.len(), dir.display());
+    found.retain(|path| !few || path.metadata().unwrap().len() < 640);
     let mut seen = std::collections::BTreeSet::new();
     for path in found {
         let original = std::fs::read_to_string(&path).unwrap();
@@ -205,7 +208,7 @@ fn every_sample_of_the_existing_runtime_is_written_again_byte_for_byte() {
         );
     }
     // Both platforms, every level; the host-orchestrated ones add their keys at level 4 only.
-    assert_eq!(seen.len(), 10, "{seen:?}");
+    assert_eq!(seen.len(), if few { 2 } else { 10 }, "{seen:?}");
 }
 
 fn empty(level: Level, cores: usize) -> Parsed {
