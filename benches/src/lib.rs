@@ -1,5 +1,6 @@
 //! Benchmarks of pto-dfx, side by side with peers: what the benches and the instruction counter share.
 
+pub mod dump;
 pub mod lanes;
 
 use dfx_collector::abi::swimlane::Level;

@@ -17,8 +17,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are gathered before they are written and hashed.
-const BLOCK_BYTES: usize = 128 * 1024;
+/// Bytes that are gathered before they are written and hashed (few under Miri, which is to see many blocks).
+const BLOCK_BYTES: usize = if cfg!(miri) { 256 } else { 128 * 1024 };
 
 /// What every run may write, relative to its output directory; [`prepare_output_dir`] removes exactly these.
 pub const ARTIFACT_NAMES: [&str; 8] = [
@@ -47,6 +47,11 @@ pub struct ArtifactError {
 impl ArtifactError {
     fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
         ArtifactError { action, path: path.to_path_buf(), source }
+    }
+
+    /// An artifact of an earlier session that could not be read again.
+    pub(crate) fn unreadable(path: &Path, source: io::Error) -> Self {
+        ArtifactError::new("read", path, source)
     }
 
     /// The artifact's final path.
@@ -405,8 +410,9 @@ mod tests {
         let path = dir.path().join("x");
         let mut file = ArtifactFile::create(&path).unwrap();
         let mut expected = Vec::new();
+        let most = BLOCK_BYTES + BLOCK_BYTES / 7;
         for i in 0..40usize {
-            let piece = vec![i as u8; i * 7919 % 150_000];
+            let piece = vec![i as u8; i * 7919 % most];
             file.write_all(&piece).unwrap();
             expected.extend(piece);
         }
@@ -420,7 +426,7 @@ mod tests {
     fn a_dropped_file_leaves_nothing() {
         let dir = dir();
         let mut file = ArtifactFile::create(dir.path().join("run.json")).unwrap();
-        file.write_all(&[1; 100_000]).unwrap();
+        file.write_all(&[1; BLOCK_BYTES / 4 * 3]).unwrap();
         assert_eq!(names(dir.path()).len(), 1);
         assert!(is_temp_name(&names(dir.path())[0]));
         drop(file);
@@ -433,8 +439,9 @@ mod tests {
         let path = dir.path().join("pmu.csv");
         fs::write(&path, "old").unwrap();
         let mut file = ArtifactFile::create(&path).unwrap();
-        file.inject_full_after(100_000);
-        let error = (0..100).find_map(|_| file.write_all(&[0; 5000]).err()).expect("the disk fills up");
+        file.inject_full_after(BLOCK_BYTES as u64 / 4 * 3);
+        let error =
+            (0..100).find_map(|_| file.write_all(&[0; BLOCK_BYTES / 25]).err()).expect("the disk fills up");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         let error = ArtifactError::from_io(&path, error);
         assert_eq!(error.path(), path);

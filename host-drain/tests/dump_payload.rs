@@ -160,6 +160,28 @@ fn shed_and_truncated_payloads_keep_their_records_and_are_counted_with_the_remed
     );
 }
 
+/// A mask has 64 bits, a task may have more arguments: their records are like any other, in the order of their positions.
+#[test]
+fn arguments_beyond_the_64th_are_recorded_and_sorted_by_position() {
+    let mut rig = Rig::new(Platform::A2a3, TransportKind::Svm, config(Level::Full, 1 << 16), 1);
+    start(&mut rig);
+    let mut producers = rig.producers();
+    let positions = [1000, 64, 3, u32::MAX, 63, 65];
+    for at in positions {
+        producers[0].tensor(&tensor(1, at, 10), &pattern(at.into(), 10)).expect("room");
+    }
+    producers[0].flush();
+    let ended = rig.end(DeviceEnd::Completed);
+    assert_eq!(ended.codes(), Vec::<String>::new());
+    let (manifest, bin) = (ended.manifest(), ended.bin());
+    let args = manifest["args"].as_array().expect("rows");
+    assert_eq!(args.len(), positions.len());
+    for (entry, at) in args.iter().zip([3, 63, 64, 65, 1000, u32::MAX]) {
+        assert_eq!(entry["arg_index"], at);
+        assert_eq!(payload(&bin, entry), pattern(at.into(), 10));
+    }
+}
+
 /// Buffers that come in another order than that of their numbers: nothing is acknowledged before what came before it.
 #[test]
 fn a_buffer_that_overtakes_another_waits_for_it() {

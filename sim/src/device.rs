@@ -56,19 +56,19 @@ impl SimDevice {
     }
 }
 
+/// Bytes of a range before its first aligned u64.
+fn before_words(at: u64, len: usize) -> usize {
+    ((at.next_multiple_of(8) - at) as usize).min(len)
+}
+
 /// Splits a range into aligned u64 words with byte ends, and calls one of the two for each.
 fn words(at: u64, len: usize, mut word: impl FnMut(u64, usize), mut byte: impl FnMut(u64, usize)) {
-    let mut done = 0;
-    while done < len {
-        let place = at + done as u64;
-        if place.is_multiple_of(8) && len - done >= 8 {
-            word(place, done);
-            done += 8;
-        } else {
-            byte(place, done);
-            done += 1;
-        }
-    }
+    // Three loops without a choice in them: a copy engine costs its host nothing, and this should cost little.
+    let first = before_words(at, len);
+    let behind = len - (len - first) % 8;
+    (0..first).for_each(|done| byte(at + done as u64, done));
+    (first..behind).step_by(8).for_each(|done| word(at + done as u64, done));
+    (behind..len).for_each(|done| byte(at + done as u64, done));
 }
 
 // SAFETY: blocks come from the heap with their own layout and stay out until freed; registering gives the block itself;
@@ -145,25 +145,23 @@ unsafe impl DeviceMemory for SimDevice {
             }
             return Ok(());
         }
-        let to = std::cell::Cell::from_mut(to).as_slice_of_cells();
-        words(
-            from.0,
-            len,
-            |place, at| {
-                // SAFETY: checked and aligned.
-                let word =
-                    unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
-                for (cell, byte) in to[at..at + 8].iter().zip(word.load(Ordering::Acquire).to_le_bytes()) {
-                    cell.set(byte);
-                }
-            },
-            |place, at| {
-                // SAFETY: checked.
-                let byte =
-                    unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(place as usize)) };
-                to[at].set(byte.load(Ordering::Acquire));
-            },
-        );
+        let (head, rest) = to.split_at_mut(before_words(from.0, len));
+        let (body, tail) = rest.as_chunks_mut::<8>();
+        let mut place = from.0 as usize;
+        let byte = |place: &mut usize| {
+            // SAFETY: checked.
+            let byte = unsafe { AtomicU8::from_ptr(std::ptr::with_exposed_provenance_mut(*place)) };
+            *place += 1;
+            byte.load(Ordering::Acquire)
+        };
+        head.iter_mut().for_each(|raw| *raw = byte(&mut place));
+        for raw in body {
+            // SAFETY: checked and aligned.
+            let word = unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(place)) };
+            *raw = word.load(Ordering::Acquire).to_le_bytes();
+            place += 8;
+        }
+        tail.iter_mut().for_each(|raw| *raw = byte(&mut place));
         Ok(())
     }
 }

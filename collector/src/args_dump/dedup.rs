@@ -1,19 +1,19 @@
 //! What each tensor held when it was last dumped, so that it need not be sent again.
 //!
-//! Content is compared by a 128-bit hash (XXH3). A dense tensor is hashed block by block while it is copied, so each byte
+//! Content is compared by a 128-bit hash (XXH3, block by block). A dense tensor is hashed while it is copied, so each byte
 //! comes from memory once. The table forgets: a tensor that it has no place for is sent again, nothing else.
 
 use super::gather::View;
 use crate::abi::args_dump::Info;
 use core::slice;
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use xxhash_rust::xxh3::xxh3_128;
 
-/// Tensors that a thread remembers.
-const PLACES: usize = 1 << 12;
+/// Tensors that a thread remembers (few under Miri, which is to see them forgotten).
+const PLACES: usize = if cfg!(miri) { 1 << 6 } else { 1 << 12 };
 /// Places that a tensor may take.
 const PROBES: usize = 4;
 /// Bytes that are copied and hashed in turn: they stay in the first cache.
-const BLOCK: usize = 8192;
+const BLOCK: usize = if cfg!(miri) { 512 } else { 8192 };
 
 /// A payload that is whole and in the arena, or was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,19 +107,19 @@ pub(super) unsafe fn copy(view: &View, to: *mut u8) -> u128 {
     let len = view.bytes as usize;
     // SAFETY: the caller's contract; what is hashed has just been written.
     unsafe {
-        if !view.is_dense() || len <= BLOCK {
+        if !view.is_dense() {
             view.copy(to, view.bytes);
-            return xxh3_128(slice::from_raw_parts(to, len));
+            return hash_of(slice::from_raw_parts(to, len));
         }
-        let mut hash = Xxh3::new();
+        let mut sum = 0;
         let mut at = 0;
         while at < len {
             let block = BLOCK.min(len - at);
             core::ptr::copy_nonoverlapping(view.first().add(at), to.add(at), block);
-            hash.update(slice::from_raw_parts(to.add(at), block));
+            sum = add(sum, slice::from_raw_parts(to.add(at), block));
             at += block;
         }
-        hash.digest128()
+        sum
     }
 }
 
@@ -129,5 +129,24 @@ pub(super) unsafe fn copy(view: &View, to: *mut u8) -> u128 {
 /// `view` is dense, and may be read.
 pub(super) unsafe fn hash(view: &View) -> u128 {
     // SAFETY: the caller's contract.
-    unsafe { xxh3_128(slice::from_raw_parts(view.first(), view.bytes as usize)) }
+    hash_of(unsafe { slice::from_raw_parts(view.first(), view.bytes as usize) })
+}
+
+fn hash_of(bytes: &[u8]) -> u128 {
+    bytes.chunks(BLOCK).fold(0, add)
+}
+
+/// The hash of what `sum` is the hash of, and of a further block. Nothing else hashes, and not as a stream: that is several
+/// times the code, of which a device library has only so much.
+#[inline(never)]
+fn add(sum: u128, block: &[u8]) -> u128 {
+    let block = xxh3_128(block);
+    if sum == 0 {
+        return block;
+    }
+    let mut both = [0; 32];
+    let (first, second) = both.split_at_mut(16);
+    first.copy_from_slice(&sum.to_le_bytes());
+    second.copy_from_slice(&block.to_le_bytes());
+    xxh3_128(&both)
 }

@@ -1,7 +1,7 @@
 //! A tensor's logical bytes, from wherever they lie, one behind the other.
 //!
 //! A view is first brought to its simplest form: dimensions of one element go, neighbours that abut become one, and an
-//! innermost run of 2 to 16 bytes becomes the element. What is left is one copy, rows of runs, a transpose (done in
+//! innermost run of 2, 4 or 8 bytes becomes the element. What is left is one copy, rows of runs, a transpose (done in
 //! tiles, so that every cache line is used whole), or single elements in steps.
 
 use crate::abi::args_dump::Info;
@@ -20,6 +20,24 @@ impl Dim {
     const ONE: Dim = Dim { n: 1, from: 0, to: 0 };
 }
 
+/// Elements of a view whose every stride is what the dimensions within it make: they lie without holes, in order. Not all
+/// such views look like that, but nearly all do.
+#[inline(always)]
+pub(super) fn packed(info: &Info) -> Option<u64> {
+    let mut dim = info.ndims as usize;
+    let mut elements = 1;
+    while dim > 0 {
+        dim -= 1;
+        let stride = u64::from(*info.strides.get(dim)?);
+        if stride != elements {
+            return None;
+        }
+        // A stride that is as expected has at most 32 bits: the product has room.
+        elements = stride * u64::from(*info.shapes.get(dim)?);
+    }
+    Some(elements)
+}
+
 /// What a record's payload is made from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
@@ -27,63 +45,61 @@ pub(super) struct View {
     first: *const u8,
     /// The payload in bytes; the largest number when it is more than an address space holds.
     pub(super) bytes: u64,
-    /// An element in bytes.
+    /// How the elements lie, unless without holes, in order.
+    strided: Option<Strided>,
+}
+
+/// Elements of `size` bytes.
+#[derive(Clone, Copy, Debug)]
+struct Strided {
     size: usize,
     /// Innermost first.
     dims: [Dim; MAX_DIMS],
-    dense: bool,
 }
 
 impl View {
     /// The tensor that `info` describes. Five dimensions at most; an element of no known type has no bytes.
+    #[inline(always)]
     pub(super) fn of(info: &Info) -> View {
-        let size = DataType::bytes_of(info.dtype) as usize;
-        let start = info.start_offset.wrapping_mul(size as u64);
-        let mut view = View {
-            first: info.buffer_addr.wrapping_add(start) as *const u8,
-            bytes: size as u64,
-            size,
-            dims: [Dim::ONE; MAX_DIMS],
-            dense: true,
-        };
+        let size = DataType::bytes_of(info.dtype);
+        let start = info.start_offset.wrapping_mul(size);
+        let first = info.buffer_addr.wrapping_add(start) as *const u8;
+        match packed(info) {
+            Some(elements) => View { first, bytes: elements.saturating_mul(size), strided: None },
+            None => View::unpacked(info, first, size as usize),
+        }
+    }
+
+    #[inline(never)]
+    fn unpacked(info: &Info, first: *const u8, size: usize) -> View {
+        let mut bytes = size as u64;
+        let mut dims = [Dim::ONE; MAX_DIMS];
         let mut used = 0;
         for (shape, stride) in
             info.shapes.iter().zip(&info.strides).take((info.ndims as usize).min(MAX_DIMS)).rev()
         {
             let (n, from) = (*shape as usize, (*stride as usize).wrapping_mul(size));
-            let to = view.bytes as usize;
-            view.bytes = view.bytes.saturating_mul(u64::from(*shape));
+            let to = bytes as usize;
+            bytes = bytes.saturating_mul(u64::from(*shape));
             if n == 1 {
                 continue;
             }
-            if let Some(inner) = view.dims.get_mut(usize::wrapping_sub(used, 1))
+            if let Some(inner) = dims.get_mut(usize::wrapping_sub(used, 1))
                 && inner.n.wrapping_mul(inner.from) == from
             {
                 inner.n = inner.n.wrapping_mul(n);
-            } else if let Some(next) = view.dims.get_mut(used) {
+            } else if let Some(next) = dims.get_mut(used) {
                 *next = Dim { n, from, to };
                 used += 1;
             }
         }
-        view.dense = used == 0 || (used == 1 && view.dims[0].from == size) || view.bytes == 0;
-        if !view.dense {
-            view.widen();
-        }
-        view
-    }
-
-    /// Makes a short innermost run the element.
-    fn widen(&mut self) {
-        let [inner, a, b, c, d] = self.dims;
-        let run = inner.n.wrapping_mul(self.size);
-        if inner.from == self.size && matches!(run, 2 | 4 | 8 | 16) {
-            (self.size, self.dims) = (run, [a, b, c, d, Dim::ONE]);
-        }
+        let dense = used == 0 || (used == 1 && dims[0].from == size) || bytes == 0;
+        View { first, bytes, strided: if dense { None } else { Some(Strided { size, dims }.widened()) } }
     }
 
     /// Whether the elements lie without holes, in order.
     pub(super) fn is_dense(&self) -> bool {
-        self.dense
+        self.strided.is_none()
     }
 
     /// Where the first element lies.
@@ -98,23 +114,33 @@ impl View {
     pub(super) unsafe fn copy(&self, to: *mut u8, limit: u64) {
         // SAFETY: the caller's contract.
         unsafe {
-            if self.dense {
-                ptr::copy_nonoverlapping(self.first, to, limit as usize);
-            } else if limit == self.bytes {
-                gather(self.size, self.dims, self.first, to);
-            } else {
-                self.copy_part(to, limit as usize);
+            match &self.strided {
+                None => ptr::copy_nonoverlapping(self.first, to, limit as usize),
+                Some(strided) if limit == self.bytes => gather(strided.size, strided.dims, self.first, to),
+                Some(strided) => strided.copy_part(self.first, to, limit as usize),
             }
         }
+    }
+}
+
+impl Strided {
+    /// Makes a short innermost run the element.
+    fn widened(self) -> Strided {
+        let [inner, a, b, c, d] = self.dims;
+        let run = inner.n.wrapping_mul(self.size);
+        if inner.from == self.size && matches!(run, 2 | 4 | 8) {
+            return Strided { size: run, dims: [a, b, c, d, Dim::ONE] };
+        }
+        self
     }
 
     /// Whole slices of the outermost dimension, then of the next within the slice that is cut, and so on.
     ///
     /// # Safety
-    /// As [`copy`](Self::copy).
+    /// As [`View::copy`].
     #[cold]
-    unsafe fn copy_part(&self, mut to: *mut u8, mut left: usize) {
-        let (mut dims, mut from) = (self.dims, self.first);
+    unsafe fn copy_part(&self, mut from: *const u8, mut to: *mut u8, mut left: usize) {
+        let mut dims = self.dims;
         for at in (0..MAX_DIMS).rev() {
             let Some(dim) = dims.get_mut(at) else { break };
             let whole = *dim;
@@ -152,8 +178,7 @@ unsafe fn gather(size: usize, dims: [Dim; MAX_DIMS], from: *const u8, to: *mut u
             1 => elements::<u8>(dims, from, to),
             2 => elements::<u16>(dims, from, to),
             4 => elements::<u32>(dims, from, to),
-            8 => elements::<u64>(dims, from, to),
-            _ => elements::<u128>(dims, from, to),
+            _ => elements::<u64>(dims, from, to),
         }
     }
 }
@@ -237,27 +262,47 @@ unsafe fn elements<T: Copy>(dims: [Dim; MAX_DIMS], from: *const u8, to: *mut u8)
     let [inner, a, b, c, d] = dims;
     let unit = size_of::<T>();
     // The dimension along which elements lie side by side, if there is one, and the others.
-    let (rows, rest) = if a.from == unit {
-        (a, [b, c, d])
+    let [rows, rest @ ..] = if a.from == unit {
+        [a, b, c, d]
     } else if b.from == unit {
-        (b, [a, c, d])
+        [b, a, c, d]
     } else if c.from == unit {
-        (c, [a, b, d])
+        [c, a, b, d]
     } else if d.from == unit {
-        (d, [a, b, c])
+        [d, a, b, c]
     } else {
         // SAFETY: the caller's contract.
-        return unsafe {
-            outer([b, c, d], from, to, |mut from, mut to| {
-                for _ in 0..a.n {
-                    line::<T>(inner, from, to);
-                    (from, to) = (from.wrapping_add(a.from), to.wrapping_add(a.to));
-                }
-            })
-        };
+        return unsafe { lines::<T>(&dims, from, to) };
     };
     // SAFETY: the caller's contract.
-    unsafe { outer(rest, from, to, |from, to| transpose::<T>(rows, inner, from, to)) }
+    unsafe { transposes::<T>(&[inner, rows], &rest, from, to) }
+}
+
+/// One line after the other. Apart, as is [`transposes`]: otherwise there is a copy of it for each way that leads here.
+///
+/// # Safety
+/// As [`gather`].
+#[inline(never)]
+unsafe fn lines<T: Copy>(&[inner, a, b, c, d]: &[Dim; MAX_DIMS], from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        outer([b, c, d], from, to, |mut from, mut to| {
+            for _ in 0..a.n {
+                line::<T>(inner, from, to);
+                (from, to) = (from.wrapping_add(a.from), to.wrapping_add(a.to));
+            }
+        });
+    }
+}
+
+/// One transpose after the other.
+///
+/// # Safety
+/// As [`gather`].
+#[inline(never)]
+unsafe fn transposes<T: Copy>(&[inner, rows]: &[Dim; 2], rest: &[Dim; 3], from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's contract.
+    unsafe { outer(*rest, from, to, |from, to| transpose::<T>(rows, inner, from, to)) }
 }
 
 /// One element after the other.
@@ -308,8 +353,9 @@ unsafe fn transpose<T: Copy>(rows: Dim, columns: Dim, from: *const u8, to: *mut 
             }
             (from, to) = (from.wrapping_add(SIDE * unit), to.wrapping_add(SIDE * rows.to));
         }
+        let one = [columns, Dim::ONE, Dim::ONE, Dim::ONE, Dim::ONE];
         for _ in 0..rows.n % SIDE {
-            line::<T>(columns, from, to);
+            lines::<T>(&one, from, to);
             (from, to) = (from.wrapping_add(unit), to.wrapping_add(rows.to));
         }
     }
@@ -319,18 +365,24 @@ unsafe fn transpose<T: Copy>(rows: Dim, columns: Dim, from: *const u8, to: *mut 
 ///
 /// # Safety
 /// As [`gather`].
-#[inline(always)]
+#[inline(never)]
 unsafe fn tile<T: Copy>(from: *const u8, from_step: usize, to: *mut u8, to_step: usize) {
+    let (mut from, mut to) = (from, to);
+    let [second, third, fifth] = [1, 2, 4].map(|n| n * from_step);
     // SAFETY: the caller's contract.
     unsafe {
-        let mut row = to;
-        for i in 0..8 {
-            let mut column = from.wrapping_add(i * size_of::<T>());
-            for j in 0..8 {
-                row.cast::<T>().add(j).write_unaligned(column.cast::<T>().read_unaligned());
-                column = column.wrapping_add(from_step);
-            }
-            row = row.wrapping_add(to_step);
+        for _ in 0..8 {
+            // Written out: a device library is built for size, and this is most of a transpose.
+            let (at, row) = (|offset| from.wrapping_add(offset).cast::<T>(), to.cast::<T>());
+            row.write_unaligned(at(0).read_unaligned());
+            row.add(1).write_unaligned(at(second).read_unaligned());
+            row.add(2).write_unaligned(at(third).read_unaligned());
+            row.add(3).write_unaligned(at(second + third).read_unaligned());
+            row.add(4).write_unaligned(at(fifth).read_unaligned());
+            row.add(5).write_unaligned(at(fifth + second).read_unaligned());
+            row.add(6).write_unaligned(at(fifth + third).read_unaligned());
+            row.add(7).write_unaligned(at(fifth + third + second).read_unaligned());
+            (from, to) = (from.wrapping_add(size_of::<T>()), to.wrapping_add(to_step));
         }
     }
 }

@@ -21,11 +21,13 @@
 
 mod arena;
 mod dedup;
+mod error;
 mod gather;
 mod marks;
 mod record;
 mod thread;
 
+pub use error::InitError;
 pub use marks::MAX_SCALARS;
 
 use crate::abi::args_dump::{Info, Kind, Level, MAGIC, OPTION_DEDUP, Role, Stage};
@@ -75,49 +77,6 @@ impl fmt::Debug for Tables {
         f.debug_struct("Tables").finish_non_exhaustive()
     }
 }
-
-/// Why nothing can be recorded into a region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InitError {
-    /// No region was named.
-    NoRegion,
-    /// There is no args dump's region at the address.
-    Magic {
-        /// What is there instead of [`MAGIC`].
-        found: u32,
-    },
-    /// More threads than the region or the platform has, or none.
-    Threads {
-        /// Asked for.
-        wanted: u32,
-        /// Possible.
-        limit: u32,
-    },
-    /// The host asks for a level that does not exist.
-    Level {
-        /// Its number.
-        found: u32,
-    },
-}
-
-impl fmt::Display for InitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{FEATURE}: ")?;
-        match self {
-            InitError::NoRegion => write!(f, "no region base was set")?,
-            InitError::Magic { found } => {
-                write!(f, "the region begins with {found:#x}, not {MAGIC:#x}: it is another's")?
-            }
-            InitError::Threads { wanted, limit } => {
-                write!(f, "{wanted} threads asked for, the region has {limit}")?
-            }
-            InitError::Level { found } => write!(f, "level {found} asked for, there are 0 to 3")?,
-        }
-        write!(f, "; nothing is recorded")
-    }
-}
-
-impl core::error::Error for InitError {}
 
 /// One thread's part, on lines of its own.
 #[repr(align(128))]
@@ -386,19 +345,33 @@ impl<C: Clock, T: Deref<Target = Tables>> ArgsDump<C, T> {
     /// Called by `thread`. If `info` is a tensor that brings its payload (at level 3: if it says so), its view may be read.
     #[inline]
     pub unsafe fn record(&self, thread: u32, info: &Info) -> bool {
-        if thread >= self.open() {
+        // SAFETY: passed on.
+        unsafe { self.record_status(thread, info) == 0 }
+    }
+
+    /// [`record`](Self::record) with the answer of the C symbol: 0, or -1 when it was not recorded.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn record_status(&self, thread: u32, info: &Info) -> i32 {
+        let open = self.open();
+        if open == 0 {
+            return -1;
+        }
+        if thread >= open {
             return Self::refuse(self);
         }
         // SAFETY: no more threads are open than there are slots; one caller per thread number.
         unsafe {
             let slot = self.slots.get_unchecked(thread as usize).0.get();
             if (*slot).wants(info) {
-                return Self::payload(slot, info, self, thread);
+                return Self::payload(thread, info, slot, self);
             }
             match (*slot).plain(info) {
-                Some(false) => true,
-                Some(true) => Self::close(slot, self, thread),
-                None => Self::plain_cold(slot, info, self, thread),
+                Some(false) => 0,
+                Some(true) => Self::close(thread, slot, self),
+                None => Self::plain_cold(thread, info, slot, self),
             }
         }
     }
@@ -408,7 +381,8 @@ impl<C: Clock, T: Deref<Target = Tables>> ArgsDump<C, T> {
     unsafe fn around(&self, thread: u32) -> Around<'_, C> {
         // SAFETY: written while nothing else runs.
         let (base, layout) = unsafe { &*self.region.get() };
-        let seen = &self.tables.seen[thread as usize % MAX_THREADS].0;
+        // SAFETY: no more threads are open than there are tables.
+        let seen = unsafe { &self.tables.seen.get_unchecked(thread as usize).0 };
         // SAFETY: `init`'s caller vouched for the region.
         let gate = unsafe { Gate::new(*base, layout.queue.backpressure) };
         Around { ports: &self.ports, thread, gate, seen }
@@ -416,31 +390,29 @@ impl<C: Clock, T: Deref<Target = Tables>> ArgsDump<C, T> {
 
     #[cold]
     #[inline(never)]
-    fn refuse(this: &Self) -> bool {
-        if this.recording() {
-            this.ports.misuse();
-        }
-        false
+    fn refuse(this: &Self) -> i32 {
+        this.ports.misuse();
+        -1
     }
 
     #[inline(never)]
-    unsafe fn payload(slot: *mut Thread, info: &Info, this: &Self, thread: u32) -> bool {
+    unsafe fn payload(thread: u32, info: &Info, slot: *mut Thread, this: &Self) -> i32 {
         // SAFETY: `record`'s contract.
-        unsafe { (*slot).payload(&this.around(thread), info) }
+        status(unsafe { (*slot).payload(&this.around(thread), info) })
     }
 
     #[inline(never)]
-    unsafe fn plain_cold(slot: *mut Thread, info: &Info, this: &Self, thread: u32) -> bool {
+    unsafe fn plain_cold(thread: u32, info: &Info, slot: *mut Thread, this: &Self) -> i32 {
         // SAFETY: `record`'s contract.
-        unsafe { (*slot).plain_cold(&this.around(thread), info) }
+        status(unsafe { (*slot).plain_cold(&this.around(thread), info) })
     }
 
     #[cold]
     #[inline(never)]
-    unsafe fn close(slot: *mut Thread, this: &Self, thread: u32) -> bool {
+    unsafe fn close(thread: u32, slot: *mut Thread, this: &Self) -> i32 {
         // SAFETY: `record`'s contract.
         unsafe { (*slot).close(&this.around(thread)) };
-        true
+        0
     }
 
     /// Publishes what the lane of `thread` holds. What cannot be published stays where the host finds it.
@@ -477,6 +449,10 @@ impl<C: Clock, T: Deref<Target = Tables>> ArgsDump<C, T> {
         }
         None
     }
+}
+
+fn status(recorded: bool) -> i32 {
+    if recorded { 0 } else { -1 }
 }
 
 fn bit(mask: u64, index: i32) -> bool {

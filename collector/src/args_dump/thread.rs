@@ -3,11 +3,10 @@
 use super::arena::{Arena, Gate, Hope, Mem};
 use super::dedup::{self, Seen, Table};
 use super::gather::View;
-use super::record::{self, Payload, is_dense, is_empty};
+use super::record::{self, Checked, Payload, is_dense, is_empty};
 use crate::abi::args_dump::{FLAG_REFERENCE, FLAG_SHED, Info, Kind, Record, SLOTS};
 use crate::abi::layout::{ARENA, ARGS_DUMP_LANE, BufferLayout, StallLayout};
 use crate::clock::Clock;
-use crate::fence;
 use crate::lane::LaneMem;
 use crate::lanes::{BufferLane, Ports};
 use crate::stall::Stall;
@@ -101,19 +100,24 @@ impl Thread {
         info.kind == Kind::Tensor as u8 && (self.all || info.capture_payload != 0)
     }
 
-    /// Records an argument without a payload, if there is a slot and the elements lie without holes. `None`: otherwise.
+    /// Records an argument without a payload, if there is a slot and nothing about it needs a closer look. `None`:
+    /// otherwise.
     ///
     /// # Safety
     /// Open, and called by the thread.
     #[inline(always)]
     pub(super) unsafe fn plain(&mut self, info: &Info) -> Option<bool> {
         let slot = self.lane.next();
-        if slot.is_null() || !is_dense(info) {
+        if slot.is_null() {
             return None;
         }
         // SAFETY: the slot is the lane's.
         unsafe {
-            record::write(slot, info, Payload::NONE, true);
+            if info.kind == Kind::Tensor as u8 {
+                record::write(slot, info, Checked::packed(info)?, Payload::NONE, true, true);
+            } else {
+                record::write(slot, info, Checked::scalar(info)?, Payload::NONE, true, false);
+            }
             Some(self.lane.advance(slot, 1))
         }
     }
@@ -313,7 +317,8 @@ impl Thread {
     /// Whether another buffer is there already.
     fn has_spare(&self) -> bool {
         let mem = self.lane.mem();
-        mem.free_head().load(Relaxed) != fence::observe(mem.free_tail())
+        // Relaxed: whoever takes it observes the tail.
+        mem.free_head().load(Relaxed) != mem.free_tail().load(Relaxed)
     }
 
     /// Writes a record, and publishes the buffer when it is full or its payloads are worth it.
@@ -335,7 +340,7 @@ impl Thread {
                 return false;
             }
             let slot = self.lane.next();
-            record::write(slot, info, payload, dense);
+            record::write(slot, info, Checked::of(info), payload, dense, info.ndims != 0);
             if payload.lost != 0 {
                 self.count_shed(payload.lost);
             }

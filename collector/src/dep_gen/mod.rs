@@ -228,7 +228,7 @@ impl<C: Clock> DepGen<C> {
     ///
     /// # Safety
     /// As there.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn record_submit_now(&self, submit: &Submit<'_>) {
         // SAFETY: only the orchestrator comes here; a slot is the lane's.
         unsafe {

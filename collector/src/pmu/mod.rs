@@ -268,7 +268,7 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
         unsafe {
             let state = self.core(core);
             let row = (*state).lane.next().cast::<RecordA2a3>();
-            let Some(registers) = &(*state).registers else { return Self::no_counters(core, self) };
+            let Some(registers) = &(*state).registers else { return Self::no_counters(state) };
             if row.is_null() {
                 return Self::task_first(core, thread, task_id, func_id, core_type, self);
             }
@@ -281,7 +281,7 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
             let cycles = total_cycles(registers, Registers::A2A3.pmu_total);
             (&raw mut (*row).pmu_total_cycles).write(cycles);
             if (*state).lane.advance(row.cast(), 1) {
-                Self::close(core, thread, self);
+                Self::close(state, thread, self);
             }
         }
     }
@@ -291,7 +291,7 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
     unsafe fn task_first(core: u32, thread: u32, task_id: u64, func_id: u32, core_type: i32, this: &Self) {
         // SAFETY: open and in range, and the caller is the core's only one.
         unsafe {
-            if Self::reopen(core, thread, this) {
+            if Self::reopen(this.core(core), thread, this) {
                 this.record_task(core, thread, task_id, func_id, core_type);
             }
         }
@@ -319,24 +319,41 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
         if core >= cores {
             return self.ports.misuse();
         }
-        // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's.
+        // SAFETY: what is open is in range, and the caller is the core's only one.
+        unsafe { Self::take_over(self.core(core), [thread, token], task_id, func_id, core_type, self) }
+    }
+
+    /// [`complete_record`](Self::complete_record) for the core of `state`. Nothing behind it needs the core's number: what
+    /// fits into the registers that a callee may use needs no saving when there is nothing to record.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn take_over(
+        state: *mut CoreState<R>,
+        [thread, token]: [u32; 2],
+        task_id: u64,
+        func_id: u32,
+        core_type: i32,
+        this: &Self,
+    ) {
+        // SAFETY: the state is this caller's alone, and the slot is the lane's.
         unsafe {
-            let state = self.core(core);
             let row = (*state).lane.next();
             if row.is_null() {
-                return Self::complete_first([core, thread], token, task_id, func_id, core_type, self);
+                return Self::complete_first(state, [thread, token], task_id, func_id, core_type, this);
             }
             if (*state).ring.is_none() {
-                return Self::no_counters(core, self);
+                return Self::no_counters(state);
             }
             (&raw mut (*row).task_id).write(task_id);
             (&raw mut (*row).func_id).write(func_id);
             (&raw mut (*row).core_type).write(core_type);
             if !(*state).ring.copy(token, row) {
-                return Self::mismatch(core, self);
+                return Self::mismatch(state);
             }
             if (*state).lane.advance(row, 1) {
-                Self::close(core, thread, self);
+                Self::close(state, thread, this);
             }
         }
     }
@@ -344,31 +361,31 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
     #[cold]
     #[inline(never)]
     unsafe fn complete_first(
-        [core, thread]: [u32; 2],
-        token: u32,
+        state: *mut CoreState<R>,
+        [thread, token]: [u32; 2],
         task_id: u64,
         func_id: u32,
         core_type: i32,
         this: &Self,
     ) {
-        // SAFETY: open and in range, and the caller is the core's only one.
+        // SAFETY: the state is this caller's alone.
         unsafe {
-            let ring = (*this.core(core)).ring;
+            let ring = (*state).ring;
             if ring.is_none() {
-                Self::no_counters(core, this);
+                Self::no_counters(state);
             } else if !ring.holds(token) {
-                Self::mismatch(core, this);
-            } else if Self::reopen(core, thread, this) {
-                this.complete_record(core, thread, token, task_id, func_id, core_type);
+                Self::mismatch(state);
+            } else if Self::reopen(state, thread, this) {
+                Self::take_over(state, [thread, token], task_id, func_id, core_type, this);
             }
         }
     }
 
     /// Finds a buffer for a core that has none. `false`: the record is dropped.
-    unsafe fn reopen(core: u32, thread: u32, this: &Self) -> bool {
-        // SAFETY: open and in range, and the caller is the core's only one.
+    unsafe fn reopen(state: *mut CoreState<R>, thread: u32, this: &Self) -> bool {
+        // SAFETY: the state is this caller's alone.
         unsafe {
-            let lane = &mut (*this.core(core)).lane;
+            let lane = &mut (*state).lane;
             let found = lane.room(1, this.ports.port(thread)) > 0;
             if !found {
                 lane.lose(1);
@@ -380,18 +397,18 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
     /// Counts a task whose counters nobody can read.
     #[cold]
     #[inline(never)]
-    unsafe fn no_counters(core: u32, this: &Self) {
-        // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe { (*this.core(core)).lane.lose(1) }
+    unsafe fn no_counters(state: *mut CoreState<R>) {
+        // SAFETY: the state is this caller's alone.
+        unsafe { (*state).lane.lose(1) }
     }
 
     /// Counts a task whose counters were not in the ring.
     #[cold]
     #[inline(never)]
-    unsafe fn mismatch(core: u32, this: &Self) {
-        // SAFETY: open and in range, and the caller is the core's only one.
+    unsafe fn mismatch(state: *mut CoreState<R>) {
+        // SAFETY: the state is this caller's alone.
         unsafe {
-            let state = &mut *this.core(core);
+            let state = &mut *state;
             state.mismatched = state.mismatched.wrapping_add(1);
             if let Some(offset) = PmuLayout::of(Platform::A5, 0).mismatched {
                 state.lane.mem().u32_at(offset).store(state.mismatched, Relaxed);
@@ -403,9 +420,9 @@ impl<C: Clock, R: RegisterFile> Pmu<C, R> {
 
     #[cold]
     #[inline(never)]
-    unsafe fn close(core: u32, thread: u32, this: &Self) {
-        // SAFETY: open and in range, and the caller is the core's only one.
-        unsafe { (*this.core(core)).lane.close(this.ports.port(thread)) }
+    unsafe fn close(state: *mut CoreState<R>, thread: u32, this: &Self) {
+        // SAFETY: the state is this caller's alone.
+        unsafe { (*state).lane.close(this.ports.port(thread)) }
     }
 
     /// Publishes what the lanes of `cores` hold. What cannot be published stays where the host finds it.

@@ -282,7 +282,7 @@ impl<C: Clock> Swimlane<C> {
                 continue;
             }
             // SAFETY: in range, open, and the caller is the core's only one.
-            let state = unsafe { &mut *self.cores[core as usize].get() };
+            let state = unsafe { &mut *self.core(core) };
             if core < self.task_cores.load(Relaxed) {
                 // SAFETY: the caller is `thread`.
                 state.task.flush(unsafe { self.port(thread) });
@@ -298,9 +298,9 @@ impl<C: Clock> Swimlane<C> {
     /// Called by `thread`.
     pub unsafe fn flush_sched_phases(&self, thread: u32) {
         if thread < self.sched_threads.load(Relaxed) {
-            let state = self.threads[thread as usize].get();
             // SAFETY: in range, open, one caller; the lane and the queue are apart.
             unsafe {
+                let state = self.thread(thread);
                 (*state).sched.flush(self.port(thread));
                 (*state).sched.park(&raw mut (*state).dry);
             }
@@ -329,7 +329,7 @@ impl<C: Clock> Swimlane<C> {
         for &core in cores {
             if core < self.core_cores.load(Relaxed) {
                 // SAFETY: in range, open, and the caller is the core's only one.
-                let state = unsafe { &mut *self.cores[core as usize].get() };
+                let state = unsafe { &mut *self.core(core) };
                 state.core.sync();
                 if core < self.task_cores.load(Relaxed) {
                     state.task.sync();
@@ -338,7 +338,7 @@ impl<C: Clock> Swimlane<C> {
         }
         if thread < self.sched_threads.load(Relaxed) {
             // SAFETY: in range, open, one caller.
-            unsafe { (*self.threads[thread as usize].get()).sched.sync() }
+            unsafe { (*self.thread(thread)).sched.sync() }
         }
         if thread == self.orch_thread.load(Relaxed) && self.orch_open.load(Relaxed) != 0 {
             // SAFETY: open, and only the orchestrator comes here.

@@ -118,7 +118,7 @@ impl<C: Clock> Swimlane<C> {
         // SAFETY: open and in range, one caller; the lane and the queue are apart.
         unsafe {
             let state = this.thread(thread);
-            if core::ptr::eq((*state).sched.next(), &raw const (*state).dry) {
+            if (*state).sched.went_aside(&raw mut (*state).dry) {
                 Self::sched_dry(thread, this)
             } else if (*state).sched.group() {
                 Self::sched_close(thread, this)

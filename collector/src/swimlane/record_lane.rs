@@ -59,22 +59,21 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
         self.next
     }
 
-    /// Counts the record that was written to `slot`. `false`: it is the last of its group and not counted yet,
-    /// [`group`](Self::group) must do it.
+    /// Counts the record that was written to `slot`. `false`: it is the last of its group, which is not shown yet:
+    /// [`group`](Self::group) must do it, or it went [aside](Self::went_aside).
     ///
     /// # Safety
     /// `slot` is what [`next`](Self::next) gave, and it is not null.
     #[inline(always)]
     pub(super) unsafe fn advance(&mut self, slot: *mut R) -> bool {
         let within = !core::ptr::eq(slot, self.last);
-        if within {
-            // SAFETY: a slot of the active buffer has an end.
-            self.next = unsafe { slot.add(1) };
-        }
+        // Whether or not: nothing has to be kept for it across the comparison then.
+        // SAFETY: a slot of the active buffer has an end, and so has the place aside.
+        self.next = unsafe { slot.add(1) };
         within
     }
 
-    /// Counts the last record of a group and shows the group. `true`: the buffer is full, [`close`](Self::close) must
+    /// Shows a group of which the last record was written. `true`: the buffer is full, [`close`](Self::close) must
     /// follow.
     #[inline(always)]
     pub(super) fn group(&mut self) -> bool {
@@ -92,6 +91,15 @@ impl<R: Copy, const N: usize> RecordLane<R, N> {
             self.next = aside;
             self.last = aside;
         }
+    }
+
+    /// Whether the record that was just written is in `aside`, not in a buffer. The next one goes there, too.
+    pub(super) fn went_aside(&mut self, aside: *mut R) -> bool {
+        let went = core::ptr::eq(self.last, aside);
+        if went {
+            self.next = aside;
+        }
+        went
     }
 
     /// Publishes a full buffer that could not go before, then takes an empty one. `false`: a record is dropped.

@@ -3,7 +3,7 @@
 //! ```text
 //! buffer of records ─▶ take: checked, held (104 bytes each), payloads that abut become a run
 //!                                                                   │ in the order of the buffers
-//! arena ──── write: pieces of at most 256 KiB, under the budget ──▶ args.bin (under its temporary name)
+//! arena ──── write: pieces of at most 512 KiB, under the budget ──▶ args.bin (under its temporary name)
 //!   ▲                                                               │
 //!   └──────────── acknowledge: up to here the arena is free ◀───────┘
 //! ```

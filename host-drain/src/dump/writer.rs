@@ -7,8 +7,9 @@ use crate::transport::WriteOutError;
 use dfx_collector::abi::layout::ARENA;
 use std::sync::atomic::Ordering;
 
-/// What is written with one call, at most: small enough to be in a cache still, large enough that the call costs nothing.
-const PIECE_BYTES: u64 = 256 << 10;
+/// What is written with one call, at most, and what calls are aligned to in the file: small enough to be in a cache still,
+/// large enough that the call costs nothing and that the file's pages are made in large folios.
+const PIECE_BYTES: u64 = 512 << 10;
 /// What one step writes before it lets others have their turn.
 const STEP_BYTES: u64 = 4 << 20;
 /// Times that a transfer is tried.
@@ -26,17 +27,18 @@ impl Dump {
         {
             let now = (self.now)();
             let left = run.bytes - run.done;
+            let most = left.min(PIECE_BYTES - self.written() % PIECE_BYTES);
             let piece = match &mut self.bucket {
                 _ if matches!(self.sink, Sink::Failed(_)) => left,
                 Some(bucket) if kept => {
-                    let piece = left.min(PIECE_BYTES).min(bucket.burst());
+                    let piece = most.min(bucket.burst());
                     if !bucket.take(now, piece) {
                         self.runs.push_front(run);
                         break;
                     }
                     piece
                 }
-                _ => left.min(PIECE_BYTES),
+                _ => most,
             };
             if run.done == 0 {
                 run.base = self.written();

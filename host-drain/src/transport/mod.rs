@@ -6,6 +6,8 @@
 
 mod copy;
 mod svm;
+#[cfg(test)]
+mod tests;
 
 pub use copy::Copy;
 pub use svm::Svm;
@@ -99,7 +101,7 @@ pub trait Transport: Send + Sync {
     fn fetch(&self, at: DeviceAddr, into: &mut [u8]) -> Result<(), TransportError>;
 
     /// Writes a range that its writer has handed over into `file` at `place`: from where it lies if the host can reach it,
-    /// else through `staging`, which is as long as the range afterwards and is kept from call to call.
+    /// else through `staging`, which grows to the range's length and is kept from call to call.
     ///
     /// # Errors
     /// [`WriteOutError`]; what is in that part of the file is then unspecified.
@@ -111,9 +113,13 @@ pub trait Transport: Send + Sync {
         place: u64,
         staging: &mut Vec<u8>,
     ) -> Result<(), WriteOutError> {
-        staging.resize(bytes as usize, 0);
-        self.fetch(at, staging)?;
-        Ok(file.write_all_at(staging, place)?)
+        let bytes = bytes as usize;
+        if staging.len() < bytes {
+            staging.resize(bytes, 0);
+        }
+        let block = &mut staging[..bytes];
+        self.fetch(at, block)?;
+        Ok(file.write_all_at(block, place)?)
     }
 
     /// Zeroes a range that the host owns.

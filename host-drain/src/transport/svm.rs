@@ -1,7 +1,7 @@
 //! Device memory mapped into the host. The only place on the host that turns a device address into a pointer.
 
 use super::{Block, Blocks, Transport, TransportError, WriteOutError, aligned};
-use crate::memory::DeviceMemory;
+use crate::memory::{DeviceMemory, MemoryError};
 use dfx_collector::abi::DeviceAddr;
 use std::fs::File;
 use std::io;
@@ -9,6 +9,9 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// What a mapping's start must be a multiple of, in bytes: a cache line, and with it every word that is reached atomically.
+const ALIGN: usize = 64;
 
 /// Where a block is mapped.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +71,12 @@ impl Transport for Svm {
     fn add_block(&self, bytes: u64) -> Result<DeviceAddr, TransportError> {
         let at = self.memory.alloc(bytes)?;
         let host = self.memory.register(at, bytes).inspect_err(|_| self.memory.free(at, bytes))?;
+        if !host.addr().get().is_multiple_of(ALIGN) {
+            self.memory.unregister(at, host, bytes);
+            self.memory.free(at, bytes);
+            let why = format!("its host pointer, {host:p}, is not a multiple of {ALIGN} bytes");
+            return Err(MemoryError { what: "a registration", at, bytes, why }.into());
+        }
         let block = Block { at, bytes, host: Mapped(host) };
         self.blocks.write().unwrap_or_else(PoisonError::into_inner).insert(block);
         Ok(at)

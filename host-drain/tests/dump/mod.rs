@@ -196,6 +196,11 @@ impl Producer {
         long(self.state + offset as u64)
     }
 
+    /// Where its payload goes.
+    pub(crate) fn arena(&self) -> u64 {
+        self.arena
+    }
+
     pub(crate) fn acknowledged(&self) -> u64 {
         self.lane_long(ARENA.acknowledged).load(Ordering::Acquire)
     }
