@@ -192,7 +192,7 @@ fn select(dump: &Dump, filter: &FilterArgs) -> Vec<usize> {
     let selected = dump.select(&filter.filter());
     if selected.is_empty() {
         let all = dump.manifest.records.len();
-        eprintln!("note: none of the {all} arguments in {} is meant", dump.dir.display());
+        eprintln!("note: none of the {all} arguments in {} matches", dump.dir.display());
     }
     selected
 }

@@ -232,16 +232,28 @@ fn once(request: &RunRequest) -> Result<RunOutcome> {
         bar.set_style(style);
     }
     bar.set_message(format!("{} on {}", request.workload, request.target.name()));
-    let outcome = run::run(request, &|Progress { buffers }| {
-        bar.set_message(format!(
-            "{} on {}: {buffers} buffers drained",
-            request.workload,
-            request.target.name()
-        ));
+    let outcome = run::run(request, &|progress| {
+        bar.set_message(format!("{} on {}: {}", request.workload, request.target.name(), live(progress)));
         bar.tick();
     });
     bar.finish_and_clear();
     Ok(outcome?)
+}
+
+/// How far the drain is.
+fn live(progress: Progress) -> String {
+    let buffers = format!("{} buffers drained", progress.buffers);
+    match progress.dump_rate {
+        None => buffers,
+        Some(rate) => {
+            format!("{buffers}, payload at {}/s, {} waiting", mega(rate), mega(progress.dump_backlog))
+        }
+    }
+}
+
+/// Bytes, in MB.
+fn mega(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 /// `1234567` as `1,234,567`.
@@ -306,7 +318,6 @@ fn summary(request: &RunRequest, outcome: &RunOutcome) {
 /// What became of the dumped payload.
 fn dumped(report: &RunReport) {
     let Some(dump) = &report.dump else { return };
-    let mega = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     let ceiling =
         dump.budget_bytes_per_s.map_or("no ceiling".into(), |rate| format!("ceiling {}/s", mega(rate)));
     println!(

@@ -353,12 +353,14 @@ impl ProgramBuilder {
             }
         }
         for mark in marked {
-            if let Marked::Tensor(id) = *mark {
-                let tensor = self.known(id, &call)?.name.clone();
-                if submit.arg_indices(id).next().is_none() {
-                    return Err(BuildError::MarkOfNoArgument { call: call(), tensor });
+            let what = match *mark {
+                Marked::Tensor(id) if submit.arg_indices(id).next().is_none() => {
+                    format!("`{}`", self.known(id, &call)?.name)
                 }
-            }
+                Marked::Scalar(n) if submit.scalar_index(n).is_none() => format!("scalar {n}"),
+                _ => continue,
+            };
+            return Err(BuildError::MarkOfNoArgument { call: call(), what });
         }
         for mark in &mut self.program.marks {
             mark.apply(&mut submit);
@@ -366,6 +368,7 @@ impl ProgramBuilder {
         for mark in marked {
             let mut mark = match *mark {
                 Marked::Tensor(id) => Mark::tag(self.program.tensors[id.0 as usize].name.clone(), id),
+                Marked::Scalar(n) => Mark::scalar(format!("scalar {n} of {}", self.describe(&submit)), n),
                 Marked::Task => Mark::task(self.describe(&submit)),
             };
             mark.apply(&mut submit);

@@ -7,6 +7,7 @@ use crate::exec::{Actor, ActorId, Cost, Exec};
 use crate::faults::host::Sleep;
 use crate::run::Progress;
 use crate::runtime::{Faults, Launch, LaunchError, LaunchOutcome, Recorder};
+use dfx_host_drain::dump::Flow;
 use dfx_host_drain::{ConfigError, Stepper, Target};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -44,6 +45,9 @@ pub enum HostPace {
     Never,
 }
 
+/// Is told how dumped payload fares, with the time in ns, after each of the host's steps on the virtual clock.
+pub type FlowWatch = Arc<dyn Fn(u64, &Flow) + Send + Sync>;
+
 /// What a run runs on; tests bring their own.
 #[derive(Clone)]
 pub struct Rig {
@@ -57,6 +61,8 @@ pub struct Rig {
     pub faults: Faults,
     /// Whether the outcome lists the dependencies that the orchestrator declared.
     pub keep_edges: bool,
+    /// Who watches the dump's payload.
+    pub flow_watch: Option<FlowWatch>,
 }
 
 impl Rig {
@@ -68,6 +74,7 @@ impl Rig {
             pace: HostPace::default(),
             faults: Faults::default(),
             keep_edges: false,
+            flow_watch: None,
         }
     }
 }
@@ -185,20 +192,21 @@ impl Drive {
         }
     }
 
-    /// Runs the launch. The host's steps run on the session's own threads, or as `pace` says; the process is killed after
-    /// `kill`; `watch` is called about ten times a second.
+    /// Runs the launch. The host's steps run on the session's own threads, or as the rig's pace says; the process is killed
+    /// after `kill`; `watch` is called about ten times a second.
     pub(crate) fn execute<R: Recorder>(
         &self,
         launch: &Launch,
         recorder: &Arc<R>,
         host: &Stepper,
-        pace: HostPace,
+        Rig { pace, flow_watch, .. }: &Rig,
         kill: Option<Duration>,
         watch: &(dyn Fn(Progress) + Sync),
     ) -> Result<LaunchOutcome, LaunchError> {
         let exec = self.exec();
         let begun = exec.nanos();
-        let look = || watch(Progress { buffers: host.progress() });
+        let pace = *pace;
+        let look = || watch(Progress::of(host));
         let step = || {
             host.step();
         };
@@ -217,7 +225,7 @@ impl Drive {
                 }
             }
             Drive::Virtual { .. } => {
-                actors.extend(host_actor(launch, host, pace));
+                actors.extend(host_actor(launch, host, pace, flow_watch.clone()));
                 if let Some(after) = kill {
                     actors.push(Actor::new(ActorId::Host(1), move |exec| {
                         exec.park(ActorId::Host(1), Some(after));
@@ -232,7 +240,12 @@ impl Drive {
 }
 
 /// The host's workers as an actor that ends when the device has ended and nothing is left to do.
-fn host_actor(launch: &Launch, host: &Stepper, pace: HostPace) -> Option<Actor> {
+fn host_actor(
+    launch: &Launch,
+    host: &Stepper,
+    pace: HostPace,
+    flow_watch: Option<FlowWatch>,
+) -> Option<Actor> {
     let nap = match pace {
         HostPace::Threads => NAP,
         HostPace::Every(pause) => pause,
@@ -244,6 +257,9 @@ fn host_actor(launch: &Launch, host: &Stepper, pace: HostPace) -> Option<Actor> 
     Some(Actor::new(me, move |exec| {
         while let Some(done) = host.step() {
             exec.spend(me, Cost::Host(LOOK + BUFFER * done));
+            if let (Some(watch), Some(flow)) = (&flow_watch, host.flow()) {
+                watch(exec.nanos(), flow);
+            }
             if done == 0 || pace != HostPace::Threads {
                 if done == 0 && launch.device_done() && !linger.goes_on(&host) {
                     return;

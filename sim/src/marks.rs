@@ -11,7 +11,8 @@ use crate::program::{Arg, Op, Program, Submit, TensorId};
 pub struct ArgMarks {
     /// Marked.
     pub mask: u64,
-    /// Marked through a value that the submit is given more than once: the position does not name one argument alone.
+    /// Marked through a value that the submit is given more than once: the position does not name one argument alone. Of a
+    /// tensor all positions are marked; of a scalar the one that was asked for, as the captured runtime does it.
     pub ambiguous: u64,
 }
 
@@ -25,6 +26,8 @@ impl ArgMarks {
 enum Target {
     /// These values, wherever they are an argument.
     Values(Vec<TensorId>),
+    /// This scalar, counted among the scalars.
+    Scalar(usize),
     /// Every argument.
     Task,
 }
@@ -50,6 +53,11 @@ impl Mark {
         Mark::new(name, Target::Values(vec![value]))
     }
 
+    /// On the scalar `n` of one submit.
+    pub(crate) fn scalar(name: String, n: usize) -> Mark {
+        Mark::new(name, Target::Scalar(n))
+    }
+
     /// On every argument of one submit, of which `call` tells.
     pub(crate) fn task(call: String) -> Mark {
         Mark::new(call, Target::Task)
@@ -73,6 +81,13 @@ impl Mark {
         let mut covered = 0;
         match &self.target {
             Target::Task => covered = bits(0..submit.args.len()),
+            Target::Scalar(n) => {
+                if let Some(at) = submit.scalar_index(*n) {
+                    covered = bits([at].into_iter());
+                    let alike = submit.args.iter().filter(|arg| **arg == submit.args[at]).count();
+                    submit.marks.ambiguous |= if alike > 1 { covered } else { 0 };
+                }
+            }
             Target::Values(values) => {
                 for &value in values {
                     let mask = bits(submit.arg_indices(value));
@@ -97,6 +112,12 @@ impl Submit {
     pub(crate) fn arg_indices(&self, value: TensorId) -> impl Iterator<Item = usize> {
         let is = move |arg: &Arg| arg.tensor() == Some(value);
         self.args.iter().enumerate().filter(move |(_, arg)| is(arg)).map(|(at, _)| at)
+    }
+
+    /// The position of its scalar `n`, counted among the scalars.
+    pub(crate) fn scalar_index(&self, n: usize) -> Option<usize> {
+        let is_scalar = |arg: &Arg| arg.tensor().is_none();
+        self.args.iter().enumerate().filter(|(_, arg)| is_scalar(arg)).map(|(at, _)| at).nth(n)
     }
 
     /// Whether its arguments are ever dumped: it reaches a core.

@@ -4,7 +4,7 @@
 //! wrong on the way leaves what was collected, and a `run.json` that says what is missing.
 
 use crate::drive::Drive;
-pub use crate::drive::{ClockKind, Clocks, HostPace, Rig};
+pub use crate::drive::{ClockKind, Clocks, FlowWatch, HostPace, Rig};
 use crate::faults::FaultPlan;
 use crate::faults::host::{DryLane, FaultyTransport, HostFaults};
 use crate::faults::memory::FaultyMemory;
@@ -23,7 +23,7 @@ use dfx_host_drain::target::ExecutionMode;
 use dfx_host_drain::testpoint::Points;
 use dfx_host_drain::{
     Board, DeviceEnd, DfxConfig, Drive as Workers, DumpLevel, ExportError, Session, SessionError,
-    SessionSpec, Target,
+    SessionSpec, Stepper, Target,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -160,6 +160,25 @@ impl RunOutcome {
 pub struct Progress {
     /// Buffers drained so far.
     pub buffers: u64,
+    /// Bytes of dumped payload drained so far.
+    pub dump_drained: u64,
+    /// How fast it is drained of late, in bytes per second; `None` while none was.
+    pub dump_rate: Option<u64>,
+    /// Bytes of dumped payload that wait to be drained.
+    pub dump_backlog: u64,
+}
+
+impl Progress {
+    /// Where `host` is.
+    pub(crate) fn of(host: &Stepper) -> Self {
+        let flow = host.flow();
+        Progress {
+            buffers: host.progress(),
+            dump_drained: flow.map_or(0, |flow| flow.drained()),
+            dump_rate: flow.map(|flow| flow.rate()).filter(|&rate| rate > 0),
+            dump_backlog: flow.map_or(0, |flow| flow.backlog()),
+        }
+    }
 }
 
 /// Runs `request`; `watch` is called about ten times a second while the device runs.
@@ -187,7 +206,7 @@ pub fn run_program(
     request.dump_tags.iter().for_each(|name| program.tag(name));
     let program = Arc::new(program);
 
-    let Rig { clocks, device, pace, faults, keep_edges } = rig;
+    let Rig { clocks, device, pace, faults, keep_edges, .. } = rig;
     let memory = ProgramMemory::new(&program, Arc::new(HeapAlloc::default())).map_err(RunFailure::Memory)?;
     let memory = Arc::new(memory);
     let cfg = LaunchConfig {
@@ -247,7 +266,7 @@ pub fn run_program(
         if request.config.any() { drive.launch_start(clocks) } else { 0 },
         plan,
     );
-    let outcome = drive.execute(&launch, &hooks, &session.stepper(), *pace, plan.kill(), watch)?;
+    let outcome = drive.execute(&launch, &hooks, &session.stepper(), rig, plan.kill(), watch)?;
 
     let end = match outcome.status {
         LaunchStatus::Completed => DeviceEnd::Completed,

@@ -1,8 +1,10 @@
 //! What the end-to-end tests share: a run in a directory of its own, its artifacts read back by a reader that knows
 //! nothing of the writer, and what a graph promises of them.
 
+pub mod device_library;
 pub mod dump;
 pub mod five;
+pub mod glue;
 pub mod graph;
 pub mod rows;
 

@@ -109,3 +109,95 @@ fn a_marked_probe_comes_through_whole_at_the_documented_rate() {
         assert!(arg.bytes.chunks(4).all(|bytes| bytes == value.to_le_bytes()), "task {task}, after: {after}");
     }
 }
+
+/// What a dump of the first tasks of [`hanging`] holds is true: before, as many as tasks went before; after, one more.
+fn assert_true(what: &str, dump: &Dump) {
+    for ((task, after, _), arg) in &dump.args {
+        let value = (*task + u64::from(*after)) as f32;
+        assert!(arg.bytes.chunks(4).all(|bytes| bytes == value.to_le_bytes()), "{what}: {task} {after}");
+        assert_eq!((arg.bytes.len(), &arg.entry["truncated"]), (32, &false.into()), "{what}");
+    }
+}
+
+/// A thread that dies saves nothing: the host finds its buffers, and all that was dumped is there and true.
+#[test]
+fn after_an_aicpu_thread_died_what_it_had_dumped_is_recovered() {
+    for target in PLATFORMS {
+        let mut request = RunRequest { target, ..request("hanging", DumpLevel::Full) };
+        request.config.timeouts.scheduler = Duration::from_millis(50);
+        let faults = Faults { aicpu_dies: Some(SubmitId(3)), ..Faults::default() };
+        let run = run_on(request, hanging().expect("a program"), &Rig { faults, ..Rig::new(target) });
+        assert_ne!(run.outcome.launch.status, LaunchStatus::Completed);
+        let (report, dump) = (run.report(), Dump::of(&run));
+        assert!(!report.complete && run.outcome.leaked == 0, "{:#?}", report.reasons);
+        for task in 0..3 {
+            for after in [false, true] {
+                assert!(dump.args.contains_key(&(task, after, 0)), "{}: {task} {after}", target.name());
+            }
+        }
+        assert_true(target.name(), &dump);
+        assert!(report.streams.iter().all(|stream| stream.conserved()), "{:#?}", report.streams);
+        assert!(report.streams.iter().any(|stream| stream.recovered > 0), "{:#?}", report.streams);
+    }
+}
+
+/// Killed where it stands by the op-execute timeout: the same, and `run.json` says that it was killed.
+#[test]
+fn after_the_op_timeout_what_was_dumped_is_recovered() {
+    for target in PLATFORMS {
+        let mut request = RunRequest { target, ..request("hanging", DumpLevel::Full) };
+        request.config.timeouts.op_execute = Duration::from_millis(50);
+        let faults = Faults { core_hang: Some(SubmitId(2)), ..Faults::default() };
+        let run = run_on(request, hanging().expect("a program"), &Rig { faults, ..Rig::new(target) });
+        let (report, dump) = (run.report(), Dump::of(&run));
+        assert!(report.killed && !report.complete && run.outcome.leaked == 0, "{:#?}", report.reasons);
+        let places = [(0, false, 0), (0, true, 0), (1, false, 0), (1, true, 0), (2, false, 0)];
+        assert_eq!(dump.places(), places, "{}", target.name());
+        assert_true(target.name(), &dump);
+        assert!(report.streams.iter().all(|stream| stream.conserved()), "{:#?}", report.streams);
+    }
+}
+
+/// More marks than the table has places: said with the remedy, and what found a place is dumped.
+#[test]
+fn marks_that_find_no_room_are_counted_and_the_others_are_dumped() {
+    const PLACES: u32 = 1 << 15;
+    const MORE: u32 = 100;
+    let mut p = ProgramBuilder::new("marks");
+    let k = p.kernel("k", Duration::from_nanos(100), |_| {});
+    let x = p.host_f32("x", &[1], &[1.0]).expect("a tensor");
+    p.dump_tag(x).expect("its own");
+    for _ in 0..PLACES + MORE {
+        p.submit().aiv(k).input(x).done().expect("a submit");
+    }
+    let program = p.build().expect("a program");
+    for target in PLATFORMS {
+        let request = RunRequest { target, ..request("marks", DumpLevel::Partial) };
+        let run = run_on(request, program.clone(), &Rig::new(target));
+        assert_eq!(run.outcome.launch.status, LaunchStatus::Completed);
+        let (report, dump) = (run.report(), Dump::of(&run));
+        let lost = report.reasons.iter().find(|reason| reason.code == "marks_lost");
+        let lost = lost.unwrap_or_else(|| panic!("{:#?}", report.reasons));
+        assert!(!report.complete && lost.count == u64::from(MORE), "{lost:?}");
+        assert!(lost.message.contains("--dump-args=2"), "{lost:?}");
+        let places: Vec<_> = (0..PLACES).map(|task| (u64::from(task), false, 0)).collect();
+        assert!(dump.places() == places, "{}: {} of {PLACES}", target.name(), dump.args.len());
+    }
+}
+
+/// The directory of the dump cannot be made: the run goes to its end, without a dump and with everything else.
+#[test]
+fn where_no_file_can_be_written_there_is_no_dump_and_the_rest_is_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut request = request("vector_example", DumpLevel::Full);
+    request.config.dep_gen = true;
+    request.work_dir = dir.path().into();
+    let outputs = request.output_dir();
+    std::fs::create_dir_all(&outputs).expect("a directory");
+    std::fs::write(outputs.join("args_dump"), "in the way").expect("a file");
+    let outcome = dfx_sim::run::run(&request, &|_| {}).expect("the run itself is not touched by it");
+    assert_eq!((outcome.launch.status.clone(), outcome.leaked), (LaunchStatus::Completed, 0));
+    let failure = outcome.failure().expect("an artifact is missing");
+    assert!(failure.contains("args_dump") && failure.contains("move it away"), "{failure}");
+    assert!(!outcome.report.complete && outputs.join("deps.json").exists(), "{:#?}", outcome.report.reasons);
+}

@@ -60,8 +60,8 @@ fn dumps_covers_this_launch_only_and_must_name_an_argument() -> Result<(), Build
     p.scope_end()?;
     let stranger = p.host_f32("stranger", &[1], &[0.0])?;
     let refused = p.submit().aiv(k).input(q).dumps(&[stranger]).done();
-    let Err(BuildError::MarkOfNoArgument { tensor, .. }) = refused else { panic!("{refused:?}") };
-    assert_eq!(tensor, "stranger");
+    let Err(BuildError::MarkOfNoArgument { what, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(what, "`stranger`");
     let ring = 1 << 32;
     assert_eq!(partial(p.build()?, &[]), [(ring, false, 0), (ring, true, 1)]);
     Ok(())
@@ -73,6 +73,36 @@ fn a_mark_on_a_whole_task_covers_its_scalars_and_all_blocks_give_one_record() ->
     p.submit().aiv(k).blocks(9).inout(q).f32(0.1).u32(3).dump_task().done()?;
     p.submit().aiv(k).input(q).done()?;
     assert_eq!(partial(p.build()?, &[]), [(0, false, 0), (0, false, 1), (0, false, 2), (0, true, 0)]);
+    Ok(())
+}
+
+#[test]
+fn a_mark_on_a_scalar_covers_it_alone_and_says_where_another_is_its_like() -> Result<(), BuildError> {
+    let (mut p, k, q) = begin()?;
+    let scalars = |p: &mut ProgramBuilder, n: usize, like: u32| {
+        p.submit().aiv(k).dump_scalar(n).inout(q).u32(7).f32(7.0).u32(like).done()
+    };
+    scalars(&mut p, 2, 7)?;
+    scalars(&mut p, 1, 7)?;
+    scalars(&mut p, 0, 8)?;
+    let refused = scalars(&mut p, 3, 8);
+    let Err(BuildError::MarkOfNoArgument { what, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(what, "scalar 3");
+    p.submit().aiv(k).input(q).u32(7).predicate(false).dump_scalar(0).done()?;
+    let run = run(DumpLevel::Partial, p.build()?, &[]);
+    let dump = Dump::of(&run);
+    assert_eq!(dump.places(), [(0, false, 3), (1, false, 2), (2, false, 1)]);
+    let said: Vec<_> = dump
+        .args
+        .values()
+        .map(|arg| (&arg.entry["dtype"], &arg.entry["value"], arg.entry["arg_index_ambiguous"] == true))
+        .map(|(dtype, value, ambiguous)| (dtype.as_str().expect("a word"), value.as_f64(), ambiguous))
+        .collect();
+    assert_eq!(
+        said,
+        [("UINT32", Some(7.0), true), ("FLOAT32", Some(7.0), false), ("UINT32", Some(7.0), false)]
+    );
+    assert_eq!(run.outcome.unmatched_marks, ["scalar 0 of submit 3 (k)"], "it never ran");
     Ok(())
 }
 
@@ -101,7 +131,11 @@ fn a_transformed_value_is_not_covered_until_it_is_marked_itself() -> Result<(), 
 #[test]
 fn dumps_on_a_plain_call_is_refused() -> Result<(), BuildError> {
     let (mut p, k, q) = begin()?;
-    for refused in [p.call(k).input(q).dumps(&[q]).done(), p.call(k).input(q).dump_task().done()] {
+    for refused in [
+        p.call(k).input(q).dumps(&[q]).done(),
+        p.call(k).input(q).u32(1).dump_scalar(0).done(),
+        p.call(k).input(q).dump_task().done(),
+    ] {
         let Err(error @ BuildError::DumpsOnPlainCall { .. }) = refused else { panic!("{refused:?}") };
         assert!(error.to_string().contains("use dump_tag before it, or submit"), "{error}");
     }

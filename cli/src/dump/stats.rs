@@ -55,7 +55,9 @@ fn table(out: &mut dyn Write, dump: &Dump, selected: &[usize], stats: &[Stats]) 
     let number = |value: Option<Number>| value.map_or_else(|| "-".into(), |v| v.to_string());
     for (&index, stats) in selected.iter().zip(stats) {
         let record = dump.record(index);
-        let zeros = stats.zero_fraction.map_or_else(|| "-".into(), |part| format!("{:.1}", part * 100.0));
+        // 100.0 is all of them.
+        let percent = |part: f64| if part < 1.0 { (part * 100.0).min(99.9) } else { 100.0 };
+        let zeros = stats.zero_fraction.map_or_else(|| "-".into(), |part| format!("{:.1}", percent(part)));
         writeln!(
             out,
             "{:#018x}  {:>7}  {:>6}  {:>3}  {:>9}  {:>10}  {:>12}  {:>12}  {:>12}  {:>12}  {:>8}  {:>8}  {zeros:>6}",

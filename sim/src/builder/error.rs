@@ -95,15 +95,15 @@ pub enum BuildError {
         /// What is wrong.
         why: &'static str,
     },
-    /// `dumps` names a tensor that the submit is not given.
+    /// `dumps` or `dump_scalar` names what the submit is not given.
     #[error(
-        "{call}: dumps names `{tensor}`, which is not one of its arguments; name the value that the kernel is given"
+        "{call}: a mark names {what}, which is not one of its arguments; name the value that the kernel is given"
     )]
     MarkOfNoArgument {
         /// What was called.
         call: String,
-        /// The tensor's name.
-        tensor: String,
+        /// What was named.
+        what: String,
     },
     /// `dumps` on a plain call.
     #[error("{call}: a plain call takes no dumps; use dump_tag before it, or submit(…).dumps(…)")]

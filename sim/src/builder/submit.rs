@@ -19,8 +19,10 @@ pub struct SubmitBuilder<'b> {
 /// What one launch is asked to dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Marked {
-    /// An argument.
+    /// A tensor argument.
     Tensor(TensorId),
+    /// A scalar argument, counted among the scalars.
+    Scalar(usize),
     /// All of them.
     Task,
 }
@@ -124,6 +126,13 @@ impl SubmitBuilder<'_> {
     /// Marks arguments for a partial dump, for this launch only.
     pub fn dumps(mut self, tensors: &[TensorId]) -> Self {
         self.marked.extend(tensors.iter().map(|&tensor| Marked::Tensor(tensor)));
+        self
+    }
+
+    /// Marks the scalar `n`, as the kernel counts them, for this launch only. A scalar has nothing but its value by which it
+    /// is known: where the submit is given another of the same value and type, the mark is ambiguous.
+    pub fn dump_scalar(mut self, n: usize) -> Self {
+        self.marked.push(Marked::Scalar(n));
         self
     }
 

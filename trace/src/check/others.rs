@@ -1,7 +1,8 @@
-//! The artifacts of the other features, and the args dump's: it parses, and its own counts agree.
+//! The artifacts of the other features, and the args dump's: it parses as `dfx dump` parses it, and its own counts agree.
 
 use super::{Check, Severity};
 use crate::digest::{self, Digested};
+use crate::dump::Manifest;
 use crate::records::Records;
 use dfx_host_drain::report::{RunReport, StreamKind};
 use serde::Deserialize;
@@ -22,6 +23,7 @@ impl Check<'_> {
         self.pmu_of(report, records);
         for (name, count, kind) in [
             ("deps.json", "deps_tasks", StreamKind::Submit),
+            ("args_dump/args_dump.json", "dump_args", StreamKind::Arg),
             ("scope_stats/scope_stats.jsonl", "scope_samples", StreamKind::ScopeSample),
         ] {
             let Some(&rows) = self.counts.get(count) else { continue };
@@ -55,26 +57,9 @@ impl Check<'_> {
     }
 
     fn args_dump(&mut self, reader: &mut Reader) -> Result<(), String> {
-        #[derive(Deserialize)]
-        struct Manifest {
-            total_args: u64,
-            before_dispatch: u64,
-            after_completion: u64,
-            truncated_args: u64,
-            dropped_records: u64,
-            dropped_overwrite: u64,
-            bin_file: Option<String>,
-            args: Vec<Arg>,
-        }
-        #[derive(Deserialize)]
-        struct Arg {
-            bin_offset: u64,
-            bin_size: u64,
-        }
-
         const NAME: &str = "args_dump/args_dump.json";
         let manifest: Manifest = json(reader)?;
-        let args = manifest.args.len() as u64;
+        let args = manifest.records.len() as u64;
         self.counts.insert("dump_args", args);
         let stages = manifest.before_dispatch.wrapping_add(manifest.after_completion);
         if manifest.total_args != args || stages != args {
@@ -92,8 +77,9 @@ impl Check<'_> {
         for (code, count, what) in missing {
             self.add_if(count, Severity::Error, code, NAME, format!("{count} {what}"));
         }
+        // The sum of the two fits: the manifest's reader has seen to it.
         let end =
-            manifest.args.iter().map(|arg| arg.bin_offset.saturating_add(arg.bin_size)).max().unwrap_or(0);
+            manifest.records.iter().map(|record| record.bin_offset + record.bin_size).max().unwrap_or(0);
         match &manifest.bin_file {
             None if end > 0 => self.error("missing", NAME, "names no payload file, but has payload".into()),
             None => {}

@@ -51,7 +51,11 @@ pub fn print_values(
         Page::new(dump, record, options)?.lay_out()
     };
     let mut write = || -> io::Result<()> {
-        writeln!(out, "# {} func {func:?}, {} bytes{remark}", record.title(), record.bin_size)?;
+        let bytes = match record.kind {
+            Kind::Scalar => ", a scalar".into(),
+            _ => format!(", {} bytes", record.bin_size),
+        };
+        writeln!(out, "# {} func {func:?}{bytes}{remark}", record.title())?;
         out.write_all(&values)?;
         if !values.is_empty() {
             out.write_all(b"\n")?;

@@ -42,7 +42,11 @@ impl<A: AicpuRecorder> Scheduler<'_, A> {
                 continue;
             }
             let submit = self.shared.plan.unit(unit).submit;
-            let first = lock(&self.shared.control.dumped_running).insert(submit, false).is_none();
+            // A task stands on several cores, perhaps of several schedulers: whoever comes first dumps it.
+            let mut dumped = lock(&self.shared.control.dumped_running);
+            let first = !dumped.contains_key(&submit);
+            dumped.entry(submit).or_insert(false);
+            drop(dumped);
             if first && self.dump_args(submit, Stage::AfterCompletion) > 0 {
                 lock(&self.shared.control.dumped_running).insert(submit, true);
             }
