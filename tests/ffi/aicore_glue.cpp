@@ -1,0 +1,3 @@
+// The same functions, compiled as C++.
+#define GLUE extern "C"
+#include "aicore_glue.c"
