@@ -42,6 +42,13 @@ if [[ -f ci/callgrind.sh ]] && ! command -v valgrind >/dev/null; then
     apt valgrind || echo "no valgrind: ci/callgrind.sh will have nothing to count with"
 fi
 
+for tool in cmake pkg-config; do
+    if ! command -v "$tool" >/dev/null; then
+        echo "$tool is missing: installing it"
+        apt "${tool/pkg-config/pkgconf}" || echo "no $tool: the tests that build programs with it skip"
+    fi
+done
+
 interop=${DFX_INTEROP_DIR:-../shared/interop}
 if [[ ! -d $interop ]]; then
     echo "note: there is no $interop: with CI=true the tests on the reference's artifacts fail" >&2

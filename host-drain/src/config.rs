@@ -68,6 +68,10 @@ pub enum TransportKind {
 
 /// The smallest arena that is worth having, in bytes.
 const MIN_ARENA_BYTES: u64 = 4096;
+/// The largest arena, in bytes: more than a board has, and far from where sums of sizes would overflow.
+const MAX_ARENA_BYTES: u64 = 1 << 40;
+/// The most buffers of a lane: the host's own tables of them must fit into its memory.
+const MAX_BUFFERS: u32 = 1 << 16;
 
 /// How many buffers the host makes for each lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -214,10 +218,34 @@ impl DfxConfig {
         })
     }
 
-    /// Checks that every lane that is on can rotate with the buffers it gets.
+    /// Checks the number of buffers for a lane that needs `least` to rotate.
     ///
     /// # Errors
-    /// When one cannot: it would wait for a buffer that never comes and drop what follows.
+    /// When there are too few or too many; the error names `field`.
+    pub fn check_buffers(field: &'static str, buffers: u32, least: u32) -> Result<(), ConfigError> {
+        if (least..=MAX_BUFFERS).contains(&buffers) {
+            return Ok(());
+        }
+        let expected = format!("at least {least} for each lane, at most {MAX_BUFFERS}");
+        Err(ConfigError::new(field, buffers, expected))
+    }
+
+    /// Checks the size of a thread's arena, in bytes.
+    ///
+    /// # Errors
+    /// When it is too small, too large, or not whole cache lines.
+    pub fn check_arena(bytes: u64) -> Result<(), ConfigError> {
+        if (MIN_ARENA_BYTES..=MAX_ARENA_BYTES).contains(&bytes) && bytes.is_multiple_of(64) {
+            return Ok(());
+        }
+        let expected = format!("a multiple of 64, at least {MIN_ARENA_BYTES}, at most {MAX_ARENA_BYTES}");
+        Err(ConfigError::new("dump_arena_bytes", bytes, expected))
+    }
+
+    /// Checks that every lane that is on can rotate with the buffers it gets, and that sizes are such as can be had.
+    ///
+    /// # Errors
+    /// When a lane cannot: it would wait for a buffer that never comes and drop what follows. When a size is out of bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let PoolSizes { task, core, sched, orch, dep_gen, pmu, scope_stats, dump: args } = self.pools;
         let level = self.chip_swimlane;
@@ -232,17 +260,12 @@ impl DfxConfig {
             ("pools.scope_stats", scope_stats, 1, self.scope_stats),
             ("pools.dump", args, 1, self.dumps()),
         ] {
-            if on && buffers < least {
-                return Err(ConfigError::new(field, buffers, format!("at least {least} for each lane")));
+            if on {
+                Self::check_buffers(field, buffers, least)?;
             }
         }
-        let arena = self.dump_arena_bytes;
-        if self.dumps() && (arena < MIN_ARENA_BYTES || !arena.is_multiple_of(64)) {
-            return Err(ConfigError::new(
-                "dump_arena_bytes",
-                arena,
-                format!("a multiple of 64, at least {MIN_ARENA_BYTES}"),
-            ));
+        if self.dumps() {
+            Self::check_arena(self.dump_arena_bytes)?;
         }
         if self.dumps() && self.dump_budget == DumpBudget::Rate(0) {
             return Err(ConfigError::new("dump_budget", self.dump_budget, dump::budget::ACCEPTED));
@@ -338,5 +361,34 @@ impl Board {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: DfxConfig) -> String {
+        config.validate().expect_err("out of bounds").to_string()
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_had_are_refused_and_the_largest_and_smallest_are_not() {
+        let on = DfxConfig { dump_args: DumpLevel::Full, ..DfxConfig::default() };
+        for arena in [MIN_ARENA_BYTES, MAX_ARENA_BYTES] {
+            DfxConfig { dump_arena_bytes: arena, ..on.clone() }.validate().unwrap();
+        }
+        for arena in [MIN_ARENA_BYTES - 64, MIN_ARENA_BYTES + 1, MAX_ARENA_BYTES + 64, u64::MAX - 63] {
+            let message = refused(DfxConfig { dump_arena_bytes: arena, ..on.clone() });
+            assert!(message.contains(&format!("dump_arena_bytes: {arena} ")), "{message}");
+        }
+        let buffers = |dump| DfxConfig { pools: PoolSizes { dump, ..PoolSizes::default() }, ..on.clone() };
+        for most in [1, MAX_BUFFERS] {
+            buffers(most).validate().unwrap();
+        }
+        for none in [0, MAX_BUFFERS + 1, u32::MAX] {
+            let message = refused(buffers(none));
+            assert!(message.contains(&format!("pools.dump: {none} ")), "{message}");
+        }
     }
 }

@@ -22,7 +22,8 @@ pub struct MemoryError {
 /// # Safety
 /// The transports rely on it: [`alloc`](Self::alloc) gives memory that stays valid until [`free`](Self::free) and that
 /// nobody else was given; [`register`](Self::register) gives a pointer through which all `bytes` of that memory can be
-/// read and written by any thread until [`unregister`](Self::unregister); the copies touch exactly the named ranges, and
+/// read and written by any thread until [`unregister`](Self::unregister) (one that is not 64-byte aligned is refused and
+/// given back); the copies touch exactly the named ranges, and
 /// copy aligned 4- and 8-byte words whole, in a way that synchronises with the device's own accesses.
 pub unsafe trait DeviceMemory: Send + Sync {
     /// Allocates `bytes` of device memory, 256-byte aligned; its content is unspecified.

@@ -5,6 +5,7 @@ use crate::config::{Board, DfxConfig};
 use crate::deps::DeviceCount;
 use crate::features;
 use crate::lanes::LaneId;
+use crate::region::Region;
 use crate::report::{DumpReport, Feature, Half, Reason, StreamKind, StreamReport};
 use crate::service::Service;
 use crate::transport::TransportError;
@@ -148,7 +149,11 @@ pub fn close(
     }
     if let Some(region) = service.region(Feature::DepGen) {
         let overflow = features::dep_gen::overflow_total(&*transport, region, board);
-        judge_graph(service, collector, overflow, &mut closed);
+        if opened(service, region) {
+            judge_graph(service, collector, overflow, &mut closed);
+        } else {
+            refuse_unopened(&mut closed);
+        }
         let truncated = features::dep_gen::truncated_total(&*transport, region, board).unwrap_or(0);
         if ours && truncated > 0 {
             closed.graph = Graph::Refused;
@@ -205,12 +210,47 @@ fn judge_graph(
     }
 }
 
-/// Whether every region's peer word says that the device half is ours.
-fn device_is_ours(service: &Service) -> bool {
+/// There is no graph of a program that nobody watched: an empty one would say that it submitted nothing.
+fn refuse_unopened(closed: &mut Closed) {
+    closed.graph = Graph::Refused;
+    closed.reasons.push(Reason {
+        code: "region_not_opened".into(),
+        feature: Some(Feature::DepGen),
+        lane: Some(0),
+        count: 1,
+        message: "no deps.json is written: dep_gen was on, but no device half ever initialised on its region; where the \
+                  runtime's device captures no submits (one whose host orchestrates), leave dep_gen off"
+            .into(),
+    });
+}
+
+/// The device half that the peer word of `region` names.
+fn device_of(service: &Service, region: &Region) -> Result<Peer, TransportError> {
+    let word = service.transport().load_u32(region.base.offset(region.queue.peer as u64));
+    word.map(Peer::device)
+}
+
+/// Whether a device half has initialised on `region`: ours leaves its word, and either takes a first buffer for a lane.
+/// What cannot be read is taken for opened: its lanes' accounts say what is wrong.
+fn opened(service: &Service, region: &Region) -> bool {
+    if !matches!(device_of(service, region), Ok(Peer::Reference)) {
+        return true;
+    }
     let transport = service.transport();
-    service.regions().all(|region| {
-        let word = transport.load_u32(region.base.offset(region.queue.peer as u64));
-        matches!(word.map(Peer::device), Ok(Peer::Ours(_)))
+    let mut lanes = service.table.lanes.iter().filter(|lane| lane.feature == region.feature);
+    lanes.any(|lane| {
+        let head = transport.load_u32(lane.state.offset(lane.layout.free_head as u64));
+        let current = transport.load_u64(lane.state.offset(lane.layout.current_ptr as u64));
+        (head, current) != (Ok(0), Ok(0))
+    })
+}
+
+/// Whether the peer word of every region that was opened says that the device half is ours.
+fn device_is_ours(service: &Service) -> bool {
+    service.regions().all(|region| match device_of(service, region) {
+        Ok(Peer::Ours(_)) => true,
+        Ok(Peer::Reference) => !opened(service, region),
+        Err(_) => false,
     })
 }
 

@@ -5,6 +5,7 @@
 
 use crate::lanes::{Lane, LaneTable, Spares};
 use crate::ledger::Account;
+use crate::memory::MemoryError;
 use crate::report::{Feature, StreamKind};
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::layout::{BufferLayout, LaneLayout, QueueLayout};
@@ -96,21 +97,32 @@ pub struct Region {
     pub streams: Streams,
 }
 
+/// The room that a piece takes in a block.
+fn room(piece: u64) -> Result<u64, TransportError> {
+    piece.checked_next_multiple_of(ALIGN).ok_or_else(|| {
+        let why = "no address space is so large".into();
+        MemoryError { what: "an allocation", at: DeviceAddr::NULL, bytes: piece, why }.into()
+    })
+}
+
 /// Carves pieces out of as few blocks as possible.
 fn carve(transport: &dyn Transport, pieces: &[u64]) -> Result<Vec<DeviceAddr>, TransportError> {
     let mut places = Vec::with_capacity(pieces.len());
     let mut start = 0;
     while start < pieces.len() {
-        let mut bytes = 0;
-        let mut end = start;
-        while end < pieces.len() && (end == start || bytes + pieces[end] <= BLOCK_BYTES) {
-            bytes += pieces[end].next_multiple_of(ALIGN);
+        let mut bytes = room(pieces[start])?;
+        let mut end = start + 1;
+        while end < pieces.len() {
+            let Some(more) = bytes.checked_add(room(pieces[end])?).filter(|more| *more <= BLOCK_BYTES) else {
+                break;
+            };
+            bytes = more;
             end += 1;
         }
         let mut at = transport.add_block(bytes)?;
-        for piece in &pieces[start..end] {
+        for &piece in &pieces[start..end] {
             places.push(at);
-            at = at.offset(piece.next_multiple_of(ALIGN));
+            at = at.offset(room(piece)?);
         }
         start = end;
     }
@@ -183,4 +195,18 @@ fn make_one(
         table.offer(transport, id)?;
     }
     Ok(Region { feature: plan.feature, base, queue: plan.queue, side, arenas, streams: plan.streams })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_takes_whole_stretches_and_one_that_no_address_space_holds_is_refused() {
+        assert_eq!(room(0), Ok(0));
+        assert_eq!(room(1), Ok(ALIGN));
+        assert_eq!(room(ALIGN), Ok(ALIGN));
+        let refused = room(u64::MAX - 63).unwrap_err().to_string();
+        assert!(refused.contains("an allocation of 18446744073709551552 bytes"), "{refused}");
+    }
 }

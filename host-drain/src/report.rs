@@ -10,6 +10,8 @@ use std::fmt;
 use std::io::Write;
 use std::path::Path;
 
+mod merge;
+
 /// The report's name in the output directory.
 pub const FILE_NAME: &str = "run.json";
 /// The version of the report's keys.

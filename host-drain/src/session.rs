@@ -14,6 +14,7 @@ use crate::config::{Board, ConfigError, DfxConfig, TransportKind};
 use crate::deps::{self, Variant};
 use crate::dump::{Dump, Flow};
 use crate::export;
+use crate::export::host::HostOrchestration;
 use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
 use crate::features;
 use crate::features::pmu::PmuRegion;
@@ -26,9 +27,10 @@ use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamKind, St
 use crate::service::Service;
 use crate::testpoint::Points;
 use crate::transport::{Copy, Svm, Transport, TransportError};
-use crate::workers::{Step, Workers};
+use crate::workers::{Step, SystemThreads, Threads, Workers};
 use crossbeam_queue::SegQueue;
 use dfx_collector::abi::DeviceAddr;
+use dfx_collector::abi::swimlane::Level;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -36,6 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod dump;
+mod program;
 
 /// Bytes that may be delivered and not yet kept before the drain waits.
 const WAITING_BYTES: u64 = 64 << 20;
@@ -219,6 +222,7 @@ pub struct Session {
     end: DeviceEnd,
     drive: Drive,
     closed: Closed,
+    host: Option<HostOrchestration>,
 }
 
 impl std::fmt::Debug for Session {
@@ -294,6 +298,7 @@ impl Session {
             end: DeviceEnd::Completed,
             drive: Drive::Threads,
             closed: Closed::default(),
+            host: None,
         })
     }
 
@@ -356,6 +361,14 @@ impl Session {
     /// # Errors
     /// [`SessionError::Threads`], and [`SessionError::Order`] unless just configured.
     pub fn start(&mut self, drive: Drive) -> Result<(), SessionError> {
+        self.start_on(&SystemThreads, drive)
+    }
+
+    /// [`start`](Self::start) with threads from `threads`, which are joined by [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_on(&mut self, threads: &dyn Threads, drive: Drive) -> Result<(), SessionError> {
         self.expect("start", &[State::Configured])?;
         self.drive = drive;
         if let Some(engine) = &self.engine
@@ -373,7 +386,7 @@ impl Session {
                 let engine = Arc::clone(engine);
                 Box::new(move || engine.step_collect())
             };
-            let workers = Workers::start(vec![("service", service), ("collect", collect)]);
+            let workers = Workers::start(threads, vec![("service", service), ("collect", collect)]);
             self.workers = Some(workers.map_err(SessionError::Threads)?);
         }
         self.state = State::Running;
@@ -454,7 +467,8 @@ impl Session {
         let mut collector = lock(&engine.collector);
         let transport = lock(&engine.service).transport();
         let mut artifacts = Vec::new();
-        if !collector.records().is_empty() {
+        let anchored = self.host.as_ref().is_some_and(|host| host.anchors.is_some());
+        if self.config.chip_swimlane != Level::Disabled && (anchored || !collector.records().is_empty()) {
             artifacts.push(self.export_swimlane(engine, &collector, dir)?);
         }
         if self.closed.graph == Graph::Whole {
@@ -518,7 +532,7 @@ impl Session {
             max_threads: self.board.geometry().max_threads as usize,
             orch_lanes: self.closed.orch_lanes as usize,
             records: collector.records(),
-            host: None,
+            host: self.host.as_ref(),
         };
         let room = engine.points.disk_room(export::swimlane::FILE_NAME);
         Ok(artifact.write_to_dir(dir, room)?.0)

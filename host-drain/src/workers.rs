@@ -1,12 +1,14 @@
 //! The host's threads: two, whatever the number of cores, lanes and features.
 //!
 //! *service* drains ready queues, refills free queues and tends the gate; *collect* checks and keeps what was delivered.
-//! Each loops over a `step()` and sleeps briefly when there was nothing to do. A panic in one is caught by its join: the
-//! session goes on with what it has and says so.
+//! Each loops over a `step()` and sleeps briefly when there was nothing to do. A panic in one is caught in its thread: the
+//! session goes on with what it has and says so. The threads come from [`Threads`], so that a runtime that must bind each
+//! of its threads to a device, or counts them, can make them itself.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 /// How long a worker that found nothing sleeps. Shared memory has no bell: this bounds how late a full buffer is seen.
@@ -16,39 +18,74 @@ const EAGER: u32 = 4;
 
 /// A worker's step: how much it found to do.
 pub type Step = Box<dyn FnMut() -> u32 + Send>;
+/// What a thread is to run, once.
+pub type Body = Box<dyn FnOnce() + Send>;
+/// Waits until a thread has ended.
+pub type Join = Box<dyn FnOnce() + Send>;
+
+/// Where the host's threads come from.
+pub trait Threads: Send + Sync {
+    /// Runs `body` on a new thread called `name`.
+    ///
+    /// # Errors
+    /// When there is none to be had.
+    fn spawn(&self, name: &str, body: Body) -> std::io::Result<Join>;
+}
+
+/// The system's threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SystemThreads;
+
+impl Threads for SystemThreads {
+    fn spawn(&self, name: &str, body: Body) -> std::io::Result<Join> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        Ok(Box::new(move || {
+            thread.thread().unpark();
+            // A body catches its own panics.
+            let _ = thread.join();
+        }))
+    }
+}
+
+/// A thread that loops over its step.
+struct Worker {
+    name: &'static str,
+    panicked: Arc<AtomicBool>,
+    join: Join,
+}
 
 /// Threads that loop over steps until they are stopped.
-#[derive(Debug)]
 pub struct Workers {
     stop: Arc<AtomicBool>,
-    threads: Vec<(&'static str, JoinHandle<()>)>,
+    workers: Vec<Worker>,
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.workers.iter().map(|worker| worker.name)).finish()
+    }
 }
 
 impl Workers {
     /// Starts one thread per step.
     ///
     /// # Errors
-    /// When the system refuses a thread; those already started are stopped.
-    pub fn start(steps: Vec<(&'static str, Step)>) -> std::io::Result<Workers> {
-        let mut workers = Workers { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
-        for (name, mut step) in steps {
+    /// When a thread is refused; those already started are stopped.
+    pub fn start(threads: &dyn Threads, steps: Vec<(&'static str, Step)>) -> std::io::Result<Workers> {
+        let mut workers = Workers { stop: Arc::new(AtomicBool::new(false)), workers: Vec::new() };
+        for (name, step) in steps {
             let stop = Arc::clone(&workers.stop);
-            let body = move || {
-                let mut idle = 0;
-                // The flag orders nothing: what a stopped worker left is drained by whoever joined it.
-                while !stop.load(Ordering::Relaxed) {
-                    if step() > 0 {
-                        idle = 0;
-                    } else if idle < EAGER {
-                        idle += 1;
-                        thread::yield_now();
-                    } else {
-                        thread::park_timeout(NAP);
-                    }
+            let panicked = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&panicked);
+            let body: Body = Box::new(move || {
+                // What it had in hand stays where it is: the session takes it at the end.
+                if catch_unwind(AssertUnwindSafe(|| run(&stop, step))).is_err() {
+                    // Whoever joins this thread reads it afterwards: the join orders it.
+                    seen.store(true, Ordering::Relaxed);
                 }
-            };
-            match thread::Builder::new().name(format!("dfx-{name}")).spawn(body) {
-                Ok(thread) => workers.threads.push((name, thread)),
+            });
+            match threads.spawn(&format!("dfx-{name}"), body) {
+                Ok(join) => workers.workers.push(Worker { name, panicked, join }),
                 Err(error) => {
                     workers.stop();
                     return Err(error);
@@ -61,15 +98,81 @@ impl Workers {
     /// Stops and joins all threads. Returns the names of those that panicked.
     pub fn stop(&mut self) -> Vec<&'static str> {
         self.stop.store(true, Ordering::Relaxed);
-        for (_, thread) in &self.threads {
-            thread.thread().unpark();
-        }
-        self.threads.drain(..).filter_map(|(name, thread)| thread.join().is_err().then_some(name)).collect()
+        let ended = self.workers.drain(..).filter_map(|worker| {
+            (worker.join)();
+            worker.panicked.load(Ordering::Relaxed).then_some(worker.name)
+        });
+        ended.collect()
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+fn run(stop: &AtomicBool, mut step: Step) {
+    let mut idle = 0;
+    // The flag orders nothing: what a stopped worker left is drained by whoever joined it.
+    while !stop.load(Ordering::Relaxed) {
+        if step() > 0 {
+            idle = 0;
+        } else if idle < EAGER {
+            idle += 1;
+            thread::yield_now();
+        } else {
+            thread::park_timeout(NAP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    /// Gives `left` threads and no more.
+    struct Few {
+        left: AtomicU32,
+        joined: Arc<AtomicU32>,
+    }
+
+    impl Threads for Few {
+        fn spawn(&self, name: &str, body: Body) -> std::io::Result<Join> {
+            if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+                return Err(std::io::ErrorKind::WouldBlock.into());
+            }
+            let join = SystemThreads.spawn(name, body)?;
+            let joined = Arc::clone(&self.joined);
+            Ok(Box::new(move || {
+                join();
+                joined.fetch_add(1, Ordering::Relaxed);
+            }))
+        }
+    }
+
+    fn steps() -> Vec<(&'static str, Step)> {
+        vec![("one", Box::new(|| 0)), ("two", Box::new(|| panic!("on purpose")))]
+    }
+
+    #[test]
+    fn a_panic_is_told_by_the_name_of_its_thread_and_all_are_joined() {
+        let joined = Arc::new(AtomicU32::new(0));
+        let few = Few { left: AtomicU32::new(2), joined: Arc::clone(&joined) };
+        let mut workers = Workers::start(&few, steps()).unwrap();
+        while !workers.workers[1].panicked.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        assert_eq!(workers.stop(), ["two"]);
+        assert_eq!(joined.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_refused_thread_ends_those_before_it() {
+        let joined = Arc::new(AtomicU32::new(0));
+        let few = Few { left: AtomicU32::new(1), joined: Arc::clone(&joined) };
+        assert!(Workers::start(&few, steps()).is_err());
+        assert_eq!(joined.load(Ordering::Relaxed), 1);
     }
 }

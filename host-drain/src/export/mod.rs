@@ -1,6 +1,7 @@
 //! Writers of the compatible artifacts, each in the exact text that its existing readers know.
 
 pub mod host;
+pub mod names;
 pub mod pmu;
 pub mod scope_stats;
 pub mod swimlane;

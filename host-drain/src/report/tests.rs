@@ -9,7 +9,7 @@ fn stream() -> StreamReport {
     }
 }
 
-fn report() -> RunReport {
+pub(super) fn report() -> RunReport {
     RunReport {
         schema: SCHEMA,
         tool: "dfx 0.1.0".into(),
