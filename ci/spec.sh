@@ -54,7 +54,7 @@ awk '
     /^#/ { close_promise() }
     {
         text = $0
-        while (match(text, /`ci\/[a-z]+\.sh`/)) {
+        while (match(text, /`ci\/[a-z0-9]+\.sh`/)) {
             script = substr(text, RSTART + 1, RLENGTH - 2)
             if ((getline ignored < script) < 0) fault(script " does not exist")
             close(script)
@@ -62,7 +62,7 @@ awk '
         }
     }
     # A line that begins with a script names it as the proof; elsewhere it is a remark.
-    /^`ci\/[a-z]+\.sh`/ && id != "" { proofs++ }
+    /^`ci\/[a-z0-9]+\.sh`/ && id != "" { proofs++ }
     /pending \((issue [0-9]+|no issue yet)\)/ && id != "" { proofs++; pending++ }
     {
         while (match(rest, /`[a-z0-9_\/-]+\.rs::[a-z0-9_]+`/)) {
