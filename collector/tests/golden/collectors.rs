@@ -12,6 +12,7 @@ use dfx_collector::pmu::{Mmio, Pmu};
 use dfx_collector::scope_stats::{Sample, ScopeStats};
 use dfx_collector::swimlane::{SchedPhase, Swimlane};
 use std::ffi::CStr;
+use std::sync::Arc;
 
 /// Both.
 pub(crate) const PLATFORM: Option<Platform> = None;
@@ -28,7 +29,7 @@ impl Clock for NoClock {
 
 /// The five collectors. In each method: one thread calls, and what the caller passes lives as long as it is used.
 pub(crate) struct Device {
-    swimlane: Box<Swimlane<NoClock>>,
+    swimlane: Arc<Swimlane<NoClock>>, // points into itself once launched: a `Box` must not move then
     dump: Dump<NoClock>,
     dep_gen: DepGen<NoClock>,
     pmu: Box<Pmu<NoClock, Mmio>>,
@@ -38,7 +39,7 @@ pub(crate) struct Device {
 impl Device {
     pub(crate) fn new() -> Device {
         Device {
-            swimlane: Box::new(Swimlane::new(NoClock)),
+            swimlane: Arc::new(Swimlane::new(NoClock)),
             dump: ArgsDump::new(NoClock, tensors::tables()),
             dep_gen: DepGen::new(NoClock),
             pmu: Box::new(Pmu::new(NoClock)),
