@@ -17,3 +17,5 @@ export TSAN_OPTIONS="${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:sup
 cargo +nightly test -q -Zbuild-std --target "$target" -p dfx-sim --lib -- runtime:: exec::threads
 # The whole path: levels, sessions one after the other, pools that run dry, and hangs. Virtual time has one thread only.
 cargo +nightly test -q -Zbuild-std --target "$target" -p dfx-tests --test hardened_tsan --test sessions --test pools --test hang
+# The hand-over between the thread that plans the dump's payload and the one that writes it.
+cargo +nightly test -q -Zbuild-std --target "$target" -p dfx-host-drain --features testpoints --test dump_beside

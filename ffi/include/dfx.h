@@ -436,8 +436,8 @@ typedef void *(*dfx_thread_spawn_f)(void *ctx, const char *name, dfx_thread_entr
 // Waits until that thread has ended, and frees what `spawn` returned.
 typedef void (*dfx_thread_join_f)(void *ctx, void *thread);
 
-// Where a session's threads (two, whatever its features) come from. The struct is read during the call only; `ctx` and
-// the functions are used from the start to the stop of the session, by the thread that makes those calls.
+// Where a session's threads (two, and a third if arguments are dumped) come from. The struct is read during the call
+// only; `ctx` and the functions are used from the start to the stop of the session, by the thread that makes those calls.
 typedef struct dfx_threads_t {
     // `sizeof(dfx_threads_t)`.
     uint32_t size;

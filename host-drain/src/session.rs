@@ -8,40 +8,38 @@
 //! it uses, and everything goes back when it is released or dropped. With no switch on there is no region, no thread and
 //! no file, and every step is a no-op.
 
-use crate::artifact::{ArtifactError, ArtifactInfo};
-use crate::collect::{Collector, Delivery};
+use crate::artifact::ArtifactInfo;
+use crate::collect::Collector;
 use crate::config::{Board, ConfigError, DfxConfig, TransportKind};
-use crate::deps::{self, Variant};
-use crate::dump::{Dump, Flow};
-use crate::export;
+use crate::dump::Dump;
 use crate::export::host::HostOrchestration;
-use crate::export::swimlane::{CoreKind, SwimlaneArtifact};
 use crate::features;
 use crate::features::pmu::PmuRegion;
 use crate::features::swimlane::SwimlaneRegion;
 use crate::lanes::LaneTable;
 use crate::memory::DeviceMemory;
-use crate::reconcile::{Closed, Graph, close};
+use crate::reconcile::{Closed, close};
 use crate::region::{self, Region};
-use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamKind, StreamReport};
+use crate::report::{ArtifactEntry, Feature, Half, Levels, Reason, StreamReport};
 use crate::service::Service;
 use crate::testpoint::Points;
 use crate::transport::{Copy, Svm, Transport, TransportError};
-use crate::workers::{Step, SystemThreads, Threads, Workers};
+use crate::workers::{SystemThreads, Threads, Workers};
 use crossbeam_queue::SegQueue;
 use dfx_collector::abi::DeviceAddr;
-use dfx_collector::abi::swimlane::Level;
+use engine::{Bells, Engine, lock};
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 mod dump;
+mod engine;
+mod export;
 mod program;
 
-/// Bytes that may be delivered and not yet kept before the drain waits.
-const WAITING_BYTES: u64 = 64 << 20;
+pub use engine::Stepper;
+pub use export::ExportError;
 
 /// What a session is made for.
 pub struct SessionSpec {
@@ -120,97 +118,6 @@ impl State {
     }
 }
 
-/// What is shared with the workers.
-struct Engine {
-    service: Mutex<Service>,
-    collector: Mutex<Collector>,
-    delivered: SegQueue<Delivery>,
-    /// Bytes delivered and not yet kept.
-    waiting: AtomicU64,
-    /// Buffers kept so far, for progress.
-    kept: AtomicU64,
-    regions: Vec<Region>,
-    points: Points,
-    /// Whether a caller's step panicked.
-    dead: AtomicBool,
-    /// How dumped payload fares.
-    flow: Arc<Flow>,
-    /// Whether the dump's budget no longer matters.
-    lifted: AtomicBool,
-}
-
-/// Locks; a worker that panicked while it held the lock left data that is still the best there is.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Engine {
-    fn step_service(&self) -> u32 {
-        self.points.hit("service.step");
-        // What is delivered is host memory: the drain waits for the collector rather than filling it up. The device then
-        // feels its queues fill, which is what backpressure is for.
-        if self.waiting.load(Ordering::Relaxed) > WAITING_BYTES {
-            return 0;
-        }
-        lock(&self.service).step(&mut |delivery| {
-            self.waiting.fetch_add(delivery.rows.bytes() as u64, Ordering::Relaxed);
-            self.delivered.push(delivery);
-        })
-    }
-
-    fn step_collect(&self) -> u32 {
-        self.points.hit("collect.step");
-        let mut taken = 0;
-        // Bounded, so that a stop is seen; the lock is taken once per step.
-        let mut collector = lock(&self.collector);
-        while taken < 64 {
-            let Some(delivery) = self.delivered.pop() else { break };
-            let bytes = delivery.rows.bytes() as u64;
-            collector.take(delivery);
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            taken += 1;
-        }
-        self.kept.fetch_add(u64::from(taken), Ordering::Relaxed);
-        let kept = !self.lifted.load(Ordering::Relaxed);
-        taken + collector.dump().map_or(0, |dump| dump.step(kept))
-    }
-}
-
-/// A session's host steps, for whoever drives them ([`Drive::Stepped`]).
-#[derive(Clone)]
-pub struct Stepper(Option<Arc<Engine>>);
-
-impl std::fmt::Debug for Stepper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Stepper")
-    }
-}
-
-impl Stepper {
-    /// One step of draining, refilling and gate-tending, and one of keeping what was delivered. Returns how much there was
-    /// to do; `None` once a step has panicked: the host is dead, and the session will say so.
-    pub fn step(&self) -> Option<u32> {
-        let Some(engine) = &self.0 else { return Some(0) };
-        if engine.dead.load(Ordering::Relaxed) {
-            return None;
-        }
-        let step = catch_unwind(AssertUnwindSafe(|| engine.step_service() + engine.step_collect()));
-        engine.dead.store(step.is_err(), Ordering::Relaxed);
-        step.ok()
-    }
-
-    /// Buffers kept so far.
-    pub fn progress(&self) -> u64 {
-        self.0.as_ref().map_or(0, |engine| engine.kept.load(Ordering::Relaxed))
-    }
-
-    /// How dumped payload fares. Whoever steps in virtual time goes on until the backlog is 0, for the budget to hold to
-    /// the end.
-    pub fn flow(&self) -> Option<&Flow> {
-        self.0.as_ref().map(|engine| &*engine.flow)
-    }
-}
-
 /// One run's host half.
 pub struct Session {
     config: DfxConfig,
@@ -271,11 +178,14 @@ impl Session {
             for region in regions.iter().filter(|region| region.feature == Feature::DumpArgs) {
                 features::args_dump::arm(&*transport, region, &config, &board)?;
             }
-            let dump = dump::made(&transport, &regions, &config, &board, &points);
+            let bells = Bells::default();
+            let dump = dump::made(&transport, &regions, &config, &board, &points, &bells);
             let index = table.lanes.iter().map(|lane| lane.index).collect();
             Some(Arc::new(Engine {
                 flow: dump.as_ref().map(Dump::flow).unwrap_or_default(),
+                pen: dump.as_ref().map(Dump::pen),
                 lifted: AtomicBool::new(false),
+                bells,
                 collector: Mutex::new(
                     Collector::new(board.cores(), board.geometry().max_threads, index).with_dump(dump),
                 ),
@@ -378,15 +288,8 @@ impl Session {
             return Err(ConfigError::new("output", "none", expected).into());
         }
         if let (Some(engine), Drive::Threads) = (&self.engine, drive) {
-            let service: Step = {
-                let engine = Arc::clone(engine);
-                Box::new(move || engine.step_service())
-            };
-            let collect: Step = {
-                let engine = Arc::clone(engine);
-                Box::new(move || engine.step_collect())
-            };
-            let workers = Workers::start(threads, vec![("service", service), ("collect", collect)]);
+            engine.write_beside(true);
+            let workers = Workers::start(threads, engine.work()).inspect_err(|_| engine.write_beside(false));
             self.workers = Some(workers.map_err(SessionError::Threads)?);
         }
         self.state = State::Running;
@@ -408,6 +311,7 @@ impl Session {
             self.panicked = workers.stop();
         }
         if let Some(engine) = &self.engine {
+            engine.write_beside(false);
             if engine.dead.load(Ordering::Relaxed) {
                 self.panicked.push("service");
             }
@@ -455,87 +359,6 @@ impl Session {
         }
         self.state = State::Reconciled;
         Ok(())
-    }
-
-    /// Writes the artifacts into `dir`. A file is complete under its name, or not there.
-    ///
-    /// # Errors
-    /// [`ExportError::Session`] unless reconciled, [`ExportError::Artifact`] when a file could not be written.
-    pub fn export(&self, dir: &Path) -> Result<Vec<ArtifactInfo>, ExportError> {
-        self.expect("export", &[State::Reconciled])?;
-        let Some(engine) = &self.engine else { return Ok(Vec::new()) };
-        let mut collector = lock(&engine.collector);
-        let transport = lock(&engine.service).transport();
-        let mut artifacts = Vec::new();
-        let anchored = self.host.as_ref().is_some_and(|host| host.anchors.is_some());
-        if self.config.chip_swimlane != Level::Disabled && (anchored || !collector.records().is_empty()) {
-            artifacts.push(self.export_swimlane(engine, &collector, dir)?);
-        }
-        if self.closed.graph == Graph::Whole {
-            // The account has just been compared with what was captured: this cannot refuse.
-            if let Ok(submits) = collector.submits().finish(self.closed.captured) {
-                let room = engine.points.disk_room(deps::FILE_NAME);
-                artifacts
-                    .push(deps::write_file(&dir.join(deps::FILE_NAME), submits, Variant::Device, room)?.0);
-            }
-        }
-        if let Some(event) = self.config.pmu {
-            let room = engine.points.disk_room(export::pmu::FILE_NAME);
-            artifacts.extend(export::pmu::write_to_dir(
-                dir,
-                self.board.platform,
-                event,
-                collector.pmu_rows(),
-                room,
-            )?);
-        }
-        if let Some(region) = self.region(Feature::ScopeStats) {
-            let capacities =
-                features::scope_stats::capacities(&*transport, region, &self.board).unwrap_or_default();
-            let sum = |count: fn(&StreamReport) -> u64| {
-                self.closed.streams.iter().filter(|s| s.kind == StreamKind::ScopeSample).map(count).sum()
-            };
-            artifacts.push(export::scope_stats::write_to_dir(
-                dir,
-                &capacities,
-                sum(|stream| stream.dropped + stream.lost),
-                sum(|stream| stream.produced.unwrap_or(0)),
-                collector.scope_samples(),
-                engine.points.disk_room(export::scope_stats::FILE_NAME),
-            )?);
-        }
-        match self.export_dump(engine, &mut collector, dir) {
-            Ok(files) => artifacts.extend(files),
-            // The largest file is the likeliest to fail: all others are there.
-            Err(source) => return Err(ExportError::Dump { source, written: artifacts }),
-        }
-        Ok(artifacts)
-    }
-
-    fn export_swimlane(
-        &self,
-        engine: &Engine,
-        collector: &Collector,
-        dir: &Path,
-    ) -> Result<ArtifactInfo, ArtifactError> {
-        let core_types: Vec<CoreKind> = self
-            .board
-            .core_is_aic
-            .iter()
-            .map(|&aic| if aic { CoreKind::Aic } else { CoreKind::Aiv })
-            .collect();
-        let artifact = SwimlaneArtifact {
-            level: self.config.chip_swimlane,
-            clock_hz: self.board.geometry().clock_hz,
-            core_types: &core_types,
-            core_to_thread: self.closed.core_to_thread.as_deref(),
-            max_threads: self.board.geometry().max_threads as usize,
-            orch_lanes: self.closed.orch_lanes as usize,
-            records: collector.records(),
-            host: self.host.as_ref(),
-        };
-        let room = engine.points.disk_room(export::swimlane::FILE_NAME);
-        Ok(artifact.write_to_dir(dir, room)?.0)
     }
 
     /// The ledger of all lanes that have something to say.
@@ -587,34 +410,5 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.release();
-    }
-}
-
-/// An export that did not happen.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// Out of turn.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// A file could not be written.
-    #[error(transparent)]
-    Artifact(#[from] ArtifactError),
-    /// The dump's files could not be written; all others were.
-    #[error("{source}")]
-    Dump {
-        /// Why.
-        source: ArtifactError,
-        /// The artifacts that are there.
-        written: Vec<ArtifactInfo>,
-    },
-}
-
-impl ExportError {
-    /// The artifacts that were written all the same.
-    pub fn written(&self) -> &[ArtifactInfo] {
-        match self {
-            ExportError::Dump { written, .. } => written,
-            _ => &[],
-        }
     }
 }

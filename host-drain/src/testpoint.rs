@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What can be made to go wrong in the host half.
 pub trait TestPoints: Send + Sync {
-    /// The session is at `point`: before each step of its workers (`service.step`, `collect.step`).
+    /// The session is at `point`: before each step of its workers (`service.step`, `collect.step`, `write.step`).
     fn hit(&self, point: &'static str) {
         let _ = point;
     }

@@ -1,9 +1,10 @@
 //! The link between device and host, as far as a simulator has one: dumped payload takes time to cross it.
 
 use dfx_collector::abi::DeviceAddr;
-use dfx_host_drain::transport::{Transport, TransportError, WriteOutError};
+use dfx_host_drain::transport::{Transport, TransportError};
 use dfx_host_drain::{ConfigError, DumpBudget};
 use std::fs::File;
+use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,15 +66,8 @@ impl Linked {
 }
 
 impl Transport for Linked {
-    fn write_out(
-        &self,
-        at: DeviceAddr,
-        bytes: u64,
-        file: &File,
-        place: u64,
-        staging: &mut Vec<u8>,
-    ) -> Result<(), WriteOutError> {
-        self.inner.write_out(at, bytes, file, place, staging)?;
+    fn stage(&self, at: DeviceAddr, bytes: u64, block: &mut Vec<u8>) -> Result<(), TransportError> {
+        self.inner.stage(at, bytes, block)?;
         if let Some(rate) = self.rate {
             let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
             (self.sleep)(Duration::from_nanos(nanos.min(u128::from(u64::MAX)) as u64));
@@ -81,6 +75,9 @@ impl Transport for Linked {
         Ok(())
     }
 
+    fn write_out(&self, at: DeviceAddr, bytes: u64, block: &[u8], file: &File, place: u64) -> io::Result<()> {
+        self.inner.write_out(at, bytes, block, file, place)
+    }
     fn add_block(&self, bytes: u64) -> Result<DeviceAddr, TransportError> {
         self.inner.add_block(bytes)
     }

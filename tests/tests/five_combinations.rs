@@ -2,7 +2,7 @@
 //! together is what is recorded alone.
 
 use dfx_collector::abi::swimlane::Level;
-use dfx_host_drain::Target;
+use dfx_host_drain::{DumpLevel, Target};
 use dfx_sim::run::{Rig, RunRequest};
 use dfx_tests::five::{Content, SWITCHES, all_on, assert_complete, program, switches, virtual_request};
 use dfx_tests::{A2A3, A5, PLATFORMS, Run, run_named, run_on};
@@ -137,7 +137,7 @@ fn dfx_threads() -> usize {
 
 /// One bounded set of host threads, however much is recorded.
 #[test]
-fn the_host_has_two_threads_whatever_is_on() {
+fn the_host_has_two_threads_and_a_third_where_arguments_are_dumped() {
     let _alone = alone();
     for target in [A2A3, A5] {
         for bits in 1..1 << SWITCHES {
@@ -145,6 +145,7 @@ fn the_host_has_two_threads_whatever_is_on() {
                 RunRequest { target, config: switches(bits), ..RunRequest::new("chain:50", "") };
             let dir = tempfile::tempdir().expect("a temporary directory");
             request.work_dir = dir.path().to_path_buf();
+            let threads = if request.config.dump_args == DumpLevel::Off { 2 } else { 3 };
             let most = Mutex::new(0);
             let mut slow = program("chain:50");
             slow.pace = true;
@@ -156,7 +157,7 @@ fn the_host_has_two_threads_whatever_is_on() {
             dfx_sim::run::run_program(&request, slow, &Rig::new(target), &watch).expect("it runs");
             assert_eq!(
                 most.into_inner().expect("no watcher panicked"),
-                2,
+                threads,
                 "{} switches {bits:05b}",
                 target.name()
             );

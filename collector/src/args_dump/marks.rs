@@ -1,7 +1,8 @@
 //! Which arguments of which tasks are marked, and what type their scalars have.
 //!
 //! Two static tables by task id, with open addressing from the low bits of the id. An entry is never moved or removed
-//! while the dump is on, so readers need no lock: whoever finds a key finds what was stored before it. All tables are
+//! while the dump is on, so readers need no lock: whoever finds a key finds what was stored before it (a map of `heapless`
+//! is for one owner at a time: the orchestrator's marks beside the schedulers' look-ups would take a lock). All tables are
 //! zero when they are empty, so that they cost an image nothing: keys are stored inverted, and no task has the id
 //! whose inverse is zero.
 

@@ -22,8 +22,8 @@ pub type dfx_thread_spawn_f = Option<
 /// Waits until that thread has ended, and frees what `spawn` returned.
 pub type dfx_thread_join_f = Option<unsafe extern "C" fn(ctx: *mut c_void, thread: *mut c_void)>;
 
-/// Where a session's threads (two, whatever its features) come from. The struct is read during the call only; `ctx` and
-/// the functions are used from the start to the stop of the session, by the thread that makes those calls.
+/// Where a session's threads (two, and a third if arguments are dumped) come from. The struct is read during the call
+/// only; `ctx` and the functions are used from the start to the stop of the session, by the thread that makes those calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dfx_threads_t {

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes that are read and hashed at once.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -17,7 +18,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// An artifact that is written in place. Dropped without [`commit`](Self::commit), it leaves nothing behind.
 #[derive(Debug)]
 pub struct DirectFile {
-    file: Option<File>,
+    file: Option<Arc<File>>,
     temp: PathBuf,
     path: PathBuf,
     bytes: u64,
@@ -41,32 +42,27 @@ impl DirectFile {
         }
         fs::create_dir_all(dir).map_err(create)?;
         let (temp, file) = create_temp(dir, &name.to_string_lossy()).map_err(create)?;
-        Ok(DirectFile { file: Some(file), temp, path, bytes: 0, room: room.unwrap_or(u64::MAX) })
+        Ok(DirectFile { file: Some(Arc::new(file)), temp, path, bytes: 0, room: room.unwrap_or(u64::MAX) })
     }
 
-    /// Bytes written so far.
+    /// Bytes given out so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Lets `write` put `bytes` bytes at the end.
+    /// Gives out the next `bytes` bytes: the file, and their place in it. Whoever has them writes them before the
+    /// [`commit`](Self::commit).
     ///
     /// # Errors
-    /// What `write` says, or that the disk is full; the file is then as long as before.
-    pub fn append<E: From<io::Error>>(
-        &mut self,
-        bytes: u64,
-        write: impl FnOnce(&File, u64) -> Result<(), E>,
-    ) -> Result<(), E> {
-        match &self.file {
-            Some(_) if bytes > self.room.saturating_sub(self.bytes) => {
-                return Err(io::Error::from(io::ErrorKind::StorageFull).into());
-            }
-            Some(file) => write(file, self.bytes)?,
-            None => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+    /// That the disk is full; the file is then as long as before.
+    pub fn reserve(&mut self, bytes: u64) -> io::Result<(Arc<File>, u64)> {
+        let Some(file) = &self.file else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        if bytes > self.room.saturating_sub(self.bytes) {
+            return Err(io::ErrorKind::StorageFull.into());
         }
+        let place = self.bytes;
         self.bytes += bytes;
-        Ok(())
+        Ok((Arc::clone(file), place))
     }
 
     /// `error`, met while writing this file, with its name and the remedy.
@@ -81,8 +77,7 @@ impl DirectFile {
     pub fn commit(mut self) -> Result<ArtifactInfo, ArtifactError> {
         let finish = |source| ArtifactError::new("finish", &self.path, source);
         let sha256 = match &self.file {
-            // A write that failed half-way may have left more than was counted.
-            Some(file) => file.set_len(self.bytes).and_then(|()| hash(file, self.bytes)).map_err(finish)?,
+            Some(file) => hash(file, self.bytes).map_err(finish)?,
             None => return Err(finish(io::ErrorKind::BrokenPipe.into())),
         };
         fs::rename(&self.temp, &self.path).map_err(finish)?;

@@ -3,12 +3,12 @@
 //! ```text
 //! buffer of records ─▶ take: checked, held (104 bytes each), payloads that abut become a run
 //!                                                                   │ in the order of the buffers
-//! arena ──── write: pieces of at most 512 KiB, under the budget ──▶ args.bin (under its temporary name)
+//! arena ──── plan: pieces of at most 512 KiB, under the budget ──▶ pen ──▶ args.bin (under its temporary name)
 //!   ▲                                                               │
-//!   └──────────── acknowledge: up to here the arena is free ◀───────┘
+//!   └─────── land: settled, and the arena acknowledged up to here ◀─┘
 //! ```
 //!
-//! A payload is written once, from where it lies (or through one block where the host may only copy), and its place in the
+//! A payload is written once, from where it lies (or through a block where the host may only copy), and its place in the
 //! file is fixed when its turn comes: the file's order is the order in which buffers were drained. What fails on the
 //! device's side is tried again a bounded number of times and then given up, with what had been saved of it; what fails on
 //! the file's side ends the file, and all further payload is given up at once, so that the device never waits for a full
@@ -17,6 +17,7 @@
 pub mod budget;
 pub mod manifest;
 mod outcome;
+mod pen;
 mod records;
 mod scalar;
 mod writer;
@@ -26,6 +27,7 @@ mod golden_tests;
 
 pub use budget::DumpBudget;
 pub use outcome::Outcome;
+pub(crate) use pen::Pen;
 
 use crate::artifact::{ArtifactError, DirectFile};
 use crate::transport::Transport;
@@ -77,6 +79,7 @@ impl Flow {
 /// What a dump is set up with.
 pub(crate) struct Setup {
     pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) pen: Pen,
     pub(crate) level: Level,
     pub(crate) budget: DumpBudget,
     pub(crate) arena_bytes: u64,
@@ -97,11 +100,34 @@ struct Run {
     /// In the arena's count of bytes.
     offset: u64,
     bytes: u64,
-    /// Written so far.
+    /// Handed to the pen so far.
     done: u64,
     /// Where it begins in the file, once it has begun.
     base: u64,
     attempts: u32,
+}
+
+/// What is to be done once all that was handed to the pen before is in the file.
+#[derive(Debug)]
+struct Flight {
+    /// Whether it stands for a piece that the pen has.
+    piece: bool,
+    run: Run,
+    /// Up to here the thread's arena is free then, in its count of bytes.
+    end: u64,
+    /// Bytes that no longer wait then.
+    bytes: u64,
+    /// If the run ends with it.
+    settle: Option<Settle>,
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, Debug)]
+struct Settle {
+    /// What of it is in the file: its first so many bytes.
+    saved: u64,
+    /// The place of a record whose payload was overwritten.
+    bereaved: Option<u32>,
 }
 
 /// One thread's arena as the host sees it.
@@ -145,15 +171,20 @@ pub(crate) struct Took {
 /// The host's half of the args dump.
 pub(crate) struct Dump {
     transport: Arc<dyn Transport>,
+    pen: Arc<Pen>,
+    /// Whether somebody else moves the pen.
+    beside: bool,
     level: Level,
     arena_bytes: u64,
     threads: Vec<Thread>,
     stores: Vec<Store>,
     runs: VecDeque<Run>,
+    flight: VecDeque<Flight>,
+    /// Free ones, for pieces that must be copied.
+    blocks: Vec<Vec<u8>>,
     sink: Sink,
     output: Option<PathBuf>,
     room: Option<u64>,
-    staging: Vec<u8>,
     ceiling: Option<u64>,
     bucket: Option<Bucket>,
     meter: Meter,
@@ -183,15 +214,18 @@ impl Dump {
         let ceiling = setup.budget.ceiling();
         Dump {
             transport: setup.transport,
+            pen: Arc::new(setup.pen),
+            beside: false,
             level: setup.level,
             arena_bytes: setup.arena_bytes,
             threads: setup.threads.iter().map(thread).collect(),
             stores: setup.threads.iter().map(|_| Store::default()).collect(),
             runs: VecDeque::new(),
+            flight: VecDeque::new(),
+            blocks: Vec::new(),
             sink: Sink::Closed,
             output: None,
             room: setup.room,
-            staging: Vec::new(),
             ceiling,
             bucket: ceiling.map(Bucket::new),
             meter: Meter::default(),
@@ -214,6 +248,15 @@ impl Dump {
 
     pub(crate) fn set_clock(&mut self, now: NowNs) {
         self.now = now;
+    }
+
+    pub(crate) fn pen(&self) -> Arc<Pen> {
+        Arc::clone(&self.pen)
+    }
+
+    /// Whether somebody else moves the pen; otherwise it is moved by whoever plans.
+    pub(crate) fn set_beside(&mut self, beside: bool) {
+        self.beside = beside;
     }
 
     pub(crate) fn flow(&self) -> Arc<Flow> {

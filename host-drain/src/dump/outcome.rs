@@ -21,7 +21,7 @@ impl Dump {
     /// Writes everything that is left, whatever the budget, and resolves the references. The device is at rest.
     pub(crate) fn finish(&mut self) {
         (0..self.threads.len()).for_each(|thread| self.release(thread));
-        while !self.runs.is_empty() {
+        while !self.is_done() {
             self.step(false);
         }
         for store in &mut self.stores {

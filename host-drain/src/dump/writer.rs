@@ -1,16 +1,18 @@
 //! The payload's way into the file: piece by piece, close behind the producer, each acknowledged as soon as it is there.
 
+use super::pen::{IN_FLIGHT, Piece, Written};
 use super::records::{Held, mark};
-use super::{BIN_NAME, Dump, Run, Sink};
+use super::{BIN_NAME, Dump, Flight, Run, Settle, Sink};
 use crate::artifact::DirectFile;
-use crate::transport::WriteOutError;
+use crate::transport::TransportError;
 use dfx_collector::abi::layout::ARENA;
+use std::io;
 use std::sync::atomic::Ordering;
 
 /// What is written with one call, at most, and what calls are aligned to in the file: small enough to be in a cache still,
 /// large enough that the call costs nothing and that the file's pages are made in large folios.
 const PIECE_BYTES: u64 = 512 << 10;
-/// What one step writes before it lets others have their turn.
+/// What one step plans before it lets others have their turn.
 const STEP_BYTES: u64 = 4 << 20;
 /// Times that a transfer is tried.
 const ATTEMPTS: u32 = 5;
@@ -18,82 +20,180 @@ const ATTEMPTS: u32 = 5;
 const PATIENCE: u32 = 64;
 
 impl Dump {
-    /// Writes what has its turn, as far as the budget goes (if it is to be `kept`). Returns how much there was to do.
+    /// Hands to the pen what has its turn, as far as the budget goes (if it is to be `kept`), and enters what the pen has
+    /// written. Returns how much there was to do.
     pub(crate) fn step(&mut self, kept: bool) -> u32 {
-        let (mut work, mut went) = (0, 0);
         self.wait_for_missing();
-        while went < STEP_BYTES
-            && let Some(mut run) = self.runs.pop_front()
+        let (mut work, mut landed) = self.land();
+        let mut planned = 0;
+        while planned < STEP_BYTES
+            && self.flight.len() < IN_FLIGHT
+            && let Some(run) = self.runs.pop_front()
         {
-            let now = (self.now)();
-            let left = run.bytes - run.done;
-            let most = left.min(PIECE_BYTES - self.written() % PIECE_BYTES);
-            let piece = match &mut self.bucket {
-                _ if matches!(self.sink, Sink::Failed(_)) => left,
-                Some(bucket) if kept => {
-                    let piece = most.min(bucket.burst());
-                    if !bucket.take(now, piece) {
-                        self.runs.push_front(run);
-                        break;
-                    }
-                    piece
-                }
-                _ => most,
-            };
-            if run.done == 0 {
-                run.base = self.written();
-            }
-            if run.offset + run.done + self.arena_bytes < self.threads[run.thread as usize].largest_end {
-                // The device went on without asking: it has written over what was not acknowledged.
-                let gone = self.give_up(run, mark::OVERWRITTEN);
-                self.drained(&mut went, gone);
-                work += 1;
-                continue;
-            }
-            match self.write(&run, piece) {
-                Ok(()) => {
-                    (run.done, run.attempts) = (run.done + piece, 0);
-                    self.drained(&mut went, piece);
-                    self.acknowledge(run.thread, run.offset + run.done);
-                    if run.done < run.bytes {
-                        self.runs.push_front(run);
-                    } else {
-                        self.settle(&run, run.done);
-                    }
-                }
-                Err(WriteOutError::Transport(error)) => {
-                    run.attempts += 1;
-                    if run.attempts < ATTEMPTS {
-                        tracing::debug!(%error, "dumped payload could not be transferred; trying again");
-                        self.runs.push_front(run);
-                        break;
-                    }
-                    tracing::warn!(%error, ?run, "dumped payload could not be transferred; it is lost");
-                    let gone = self.give_up(run, mark::TRUNCATED);
-                    self.lost += gone;
-                    self.drained(&mut went, gone);
-                }
-                // Its records stay; their payload is nowhere.
-                Err(WriteOutError::File(_)) => {
-                    self.settle(&run, 0);
-                    self.acknowledge(run.thread, run.offset + run.bytes);
-                    self.drained(&mut went, left);
-                }
-            }
-            work += 1;
+            let Some(bytes) = self.plan(run, kept) else { break };
+            planned += bytes;
+            let (more, bytes) = self.land();
+            (work, landed) = (work + more, landed + bytes);
         }
-        if went > 0 {
-            self.meter.went((self.now)(), went, self.backlog() > 0);
+        if landed > 0 {
+            self.meter.went((self.now)(), landed, self.backlog() > 0);
             self.flow.rate.store(self.meter.recent(), Ordering::Relaxed);
         }
         self.tell();
         work
     }
 
-    fn drained(&self, went: &mut u64, bytes: u64) {
-        *went += bytes;
-        self.flow.drained.fetch_add(bytes, Ordering::Relaxed);
-        self.flow.backlog.fetch_sub(bytes, Ordering::Relaxed);
+    /// Takes the next piece of `run` on its way. Returns its bytes; `None`: nothing goes on for now.
+    fn plan(&mut self, mut run: Run, kept: bool) -> Option<u64> {
+        let left = run.bytes - run.done;
+        if matches!(self.sink, Sink::Failed(_)) {
+            return Some(self.forgo(run));
+        }
+        let most = left.min(PIECE_BYTES - self.written() % PIECE_BYTES);
+        let piece = match &mut self.bucket {
+            Some(bucket) if kept => {
+                let piece = most.min(bucket.burst());
+                if !bucket.take((self.now)(), piece) {
+                    self.runs.push_front(run);
+                    return None;
+                }
+                piece
+            }
+            _ => most,
+        };
+        if run.done == 0 {
+            run.base = self.written();
+        }
+        if run.offset + run.done + self.arena_bytes < self.threads[run.thread as usize].largest_end {
+            // The device went on without asking: it has written over what was not acknowledged.
+            return Some(self.give_up(run, mark::OVERWRITTEN));
+        }
+        match self.stage(&run, piece) {
+            Ok(Some(staged)) => {
+                (run.done, run.attempts) = (run.done + piece, 0);
+                let whole = run.done == run.bytes;
+                let settle = whole.then_some(Settle { saved: run.bytes, bereaved: None });
+                let end = run.offset + run.done;
+                self.flight.push_back(Flight { piece: true, run, end, bytes: piece, settle });
+                self.pen.hand(staged);
+                if !whole {
+                    self.runs.push_front(run);
+                }
+                Some(piece)
+            }
+            Ok(None) => Some(self.forgo(run)),
+            Err(error) => {
+                run.attempts += 1;
+                if run.attempts < ATTEMPTS {
+                    tracing::debug!(%error, "dumped payload could not be transferred; trying again");
+                    self.runs.push_front(run);
+                    return None;
+                }
+                tracing::warn!(%error, ?run, "dumped payload could not be transferred; it is lost");
+                let gone = self.give_up(run, mark::TRUNCATED);
+                self.lost += gone;
+                Some(gone)
+            }
+        }
+    }
+
+    /// Makes the next `bytes` bytes of `run` ready for the pen. `None`: there is no file for them, and will be none.
+    fn stage(&mut self, run: &Run, bytes: u64) -> Result<Option<Piece>, TransportError> {
+        if let Sink::Closed = self.sink {
+            let path = self.output.clone().unwrap_or_default().join(BIN_NAME);
+            self.sink = match DirectFile::create(path, self.room) {
+                Ok(file) => Sink::Open(file),
+                Err(error) => Sink::Failed(error),
+            };
+        }
+        let Sink::Open(file) = &mut self.sink else { return Ok(None) };
+        let arena = self.threads[run.thread as usize].arena;
+        let at = arena.offset((run.offset + run.done) % self.arena_bytes);
+        let mut block = self.blocks.pop().unwrap_or_default();
+        if let Err(error) = self.transport.stage(at, bytes, &mut block) {
+            self.blocks.push(block);
+            return Err(error);
+        }
+        match file.reserve(bytes) {
+            Ok((file, place)) => Ok(Some(Piece { file, place, at, bytes, block })),
+            Err(error) => {
+                self.fail(error);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The file's end.
+    fn fail(&mut self, error: io::Error) {
+        if let Sink::Open(file) = &self.sink {
+            let error = file.error(error);
+            tracing::warn!(%error, "the dumped payload is lost; the records are kept");
+            self.sink = Sink::Failed(error);
+        }
+    }
+
+    /// Lets the rest of `run` go: its records stay, their payload is nowhere. Returns its bytes.
+    fn forgo(&mut self, run: Run) -> u64 {
+        let (end, bytes) = (run.offset + run.bytes, run.bytes - run.done);
+        let settle = Some(Settle { saved: 0, bereaved: None });
+        self.flight.push_back(Flight { piece: false, run, end, bytes, settle });
+        bytes
+    }
+
+    /// Enters what is in the file, or will never be, in the order in which it was planned. Returns how much that was: times
+    /// and bytes.
+    fn land(&mut self) -> (u32, u64) {
+        let (mut times, mut landed) = (0, 0);
+        while (!self.beside || self.pen.is_dead()) && self.pen.step() > 0 {}
+        while let Some(front) = self.flight.front() {
+            let written = if front.piece { self.pen.written() } else { None };
+            if front.piece && written.is_none() {
+                break;
+            }
+            let Some(flight) = self.flight.pop_front() else { break };
+            let Flight { run, end, bytes, settle, .. } = flight;
+            if let Some(Written { block, result }) = written {
+                if block.is_empty() {
+                    self.bereave_overwritten(&run, end - bytes, end);
+                }
+                self.blocks.push(block);
+                if let Err(error) = result {
+                    self.fail(error);
+                }
+            }
+            if let Some(Settle { saved, bereaved }) = settle {
+                let failed = matches!(self.sink, Sink::Failed(_));
+                self.settle(&run, if failed { 0 } else { saved });
+                if let Some(place) = bereaved {
+                    self.stores[run.thread as usize].get_mut(place).bereave(mark::OVERWRITTEN);
+                }
+            }
+            self.flow.drained.fetch_add(bytes, Ordering::Relaxed);
+            self.flow.backlog.fetch_sub(bytes, Ordering::Relaxed);
+            (times, landed) = (times + 1, landed + bytes);
+            self.acknowledge(run.thread, end);
+        }
+        (times, landed)
+    }
+
+    /// Marks the payloads of `run` in `from..end` if a device that did not ask may have written there while they were
+    /// written from where they lay.
+    fn bereave_overwritten(&mut self, run: &Run, from: u64, end: u64) {
+        let thread = run.thread as usize;
+        if from + self.arena_bytes >= self.threads[thread].largest_end {
+            return;
+        }
+        for place in run.first..=run.last {
+            let held = self.stores[thread].get_mut(place);
+            if held.is(mark::CARRIES) && held.value < end && held.value + held.payload > from {
+                held.bereave(mark::OVERWRITTEN);
+            }
+        }
+    }
+
+    /// Whether nothing is left to plan, and nothing on its way.
+    pub(super) fn is_done(&self) -> bool {
+        self.runs.is_empty() && self.flight.is_empty()
     }
 
     fn wait_for_missing(&mut self) {
@@ -111,39 +211,11 @@ impl Dump {
         self.flow.backlog()
     }
 
-    /// Bytes in the file.
+    /// Bytes in the file, or on their way into it.
     pub(super) fn written(&self) -> u64 {
         match &self.sink {
             Sink::Open(file) => file.bytes(),
             Sink::Closed | Sink::Failed(_) => 0,
-        }
-    }
-
-    /// Writes the next `piece` bytes of `run`. An error of the file is its end.
-    fn write(&mut self, run: &Run, piece: u64) -> Result<(), WriteOutError> {
-        if let Sink::Closed = self.sink {
-            let path = self.output.clone().unwrap_or_default().join(BIN_NAME);
-            self.sink = match DirectFile::create(path, self.room) {
-                Ok(file) => Sink::Open(file),
-                Err(error) => Sink::Failed(error),
-            };
-        }
-        let arena = self.threads[run.thread as usize].arena;
-        let at = arena.offset((run.offset + run.done) % self.arena_bytes);
-        let Sink::Open(file) = &mut self.sink else {
-            return Err(WriteOutError::File(std::io::ErrorKind::BrokenPipe.into()));
-        };
-        let (transport, staging) = (&*self.transport, &mut self.staging);
-        let wrote = file.append(piece, |file, place| transport.write_out(at, piece, file, place, staging));
-        match wrote {
-            Err(WriteOutError::File(error)) => {
-                let kind = error.kind();
-                let error = file.error(error);
-                tracing::warn!(%error, "the dumped payload is lost; the records are kept");
-                self.sink = Sink::Failed(error);
-                Err(WriteOutError::File(kind.into()))
-            }
-            other => other,
         }
     }
 
@@ -161,11 +233,9 @@ impl Dump {
         let payloads =
             (run.first..=place).filter(|&place| self.stores[thread].get(place).is(mark::CARRIES)).count();
         let done = Run { last: place, payloads: payloads as u32, bytes: end - run.offset, ..run };
-        self.settle(&done, run.done);
-        if why == mark::OVERWRITTEN {
-            self.stores[thread].get_mut(place).bereave(why);
-        }
-        self.acknowledge(run.thread, end);
+        let bereaved = (why == mark::OVERWRITTEN).then_some(place);
+        let settle = Some(Settle { saved: run.done, bereaved });
+        self.flight.push_back(Flight { piece: false, run: done, end, bytes: end - at, settle });
         let rest = run.offset + run.bytes - end;
         if rest > 0 {
             let payloads = run.payloads.saturating_sub(payloads as u32);

@@ -1,10 +1,11 @@
 //! What a session does for dumped arguments alone: where their payload goes, by which clock, and how it ends.
 
-use super::{Drive, Engine, Session, SessionError, State, lock};
+use super::engine::{Bells, Engine, lock};
+use super::{Drive, Session, SessionError, State};
 use crate::artifact::{ArtifactError, ArtifactInfo};
 use crate::collect::Collector;
 use crate::config::{Board, DfxConfig};
-use crate::dump::{BIN_NAME, Dump, NowNs, Setup, manifest};
+use crate::dump::{BIN_NAME, Dump, NowNs, Pen, Setup, manifest};
 use crate::features;
 use crate::features::args_dump::DumpRegion;
 use crate::region::Region;
@@ -26,12 +27,14 @@ pub(super) fn made(
     config: &DfxConfig,
     board: &Board,
     points: &Points,
+    bells: &Bells,
 ) -> Option<Dump> {
     regions.iter().find(|region| region.feature == Feature::DumpArgs).map(|region| {
         let layout = ArgsDumpLayout::of(board.platform, board.aicpu_threads);
         let lane = |thread: usize| region.base.offset(layout.lane(thread as u32) as u64);
         Dump::new(Setup {
             transport: Arc::clone(transport),
+            pen: Pen::new(Arc::clone(transport), Arc::clone(&bells.write), Arc::clone(&bells.collect)),
             level: config.dump_args,
             budget: config.dump_budget,
             arena_bytes: config.dump_arena_bytes,
@@ -42,6 +45,13 @@ pub(super) fn made(
 }
 
 impl Engine {
+    /// Whether the session's own thread writes dumped payload; otherwise whoever plans it does.
+    pub(super) fn write_beside(&self, beside: bool) {
+        if let Some(dump) = lock(&self.collector).dump() {
+            dump.set_beside(beside);
+        }
+    }
+
     /// Writes the backlog of dumped payload at the pace of its budget, or lifts the budget.
     pub(super) fn linger(&self, drive: Drive) {
         let mut stuck = 0;

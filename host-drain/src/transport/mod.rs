@@ -42,17 +42,6 @@ pub enum TransportError {
     Memory(#[from] MemoryError),
 }
 
-/// A range that did not get into a file.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteOutError {
-    /// The device's side failed.
-    #[error(transparent)]
-    Transport(#[from] TransportError),
-    /// The file's side failed.
-    #[error(transparent)]
-    File(#[from] io::Error),
-}
-
 /// The host's way to device memory.
 pub trait Transport: Send + Sync {
     /// Allocates and makes accessible a block of `bytes`.
@@ -100,26 +89,26 @@ pub trait Transport: Send + Sync {
     /// [`TransportError`]; the destination is then unspecified.
     fn fetch(&self, at: DeviceAddr, into: &mut [u8]) -> Result<(), TransportError>;
 
-    /// Writes a range that its writer has handed over into `file` at `place`: from where it lies if the host can reach it,
-    /// else through `staging`, which grows to the range's length and is kept from call to call.
+    /// Makes a range that its writer has handed over ready to be written into a file: it stays where it lies if the host
+    /// can reach it there, else it is copied into `block`, which grows to its length.
     ///
     /// # Errors
-    /// [`WriteOutError`]; what is in that part of the file is then unspecified.
-    fn write_out(
-        &self,
-        at: DeviceAddr,
-        bytes: u64,
-        file: &File,
-        place: u64,
-        staging: &mut Vec<u8>,
-    ) -> Result<(), WriteOutError> {
+    /// [`TransportError`]; what is in `block` is then unspecified.
+    fn stage(&self, at: DeviceAddr, bytes: u64, block: &mut Vec<u8>) -> Result<(), TransportError> {
         let bytes = bytes as usize;
-        if staging.len() < bytes {
-            staging.resize(bytes, 0);
+        if block.len() < bytes {
+            block.resize(bytes, 0);
         }
-        let block = &mut staging[..bytes];
-        self.fetch(at, block)?;
-        Ok(file.write_all_at(block, place)?)
+        self.fetch(at, &mut block[..bytes])
+    }
+
+    /// Writes a range that was [staged](Self::stage) with this `block` into `file` at `place`.
+    ///
+    /// # Errors
+    /// The file's; what is in that part of it is then unspecified.
+    fn write_out(&self, at: DeviceAddr, bytes: u64, block: &[u8], file: &File, place: u64) -> io::Result<()> {
+        let _ = at;
+        file.write_all_at(&block[..bytes as usize], place)
     }
 
     /// Zeroes a range that the host owns.

@@ -140,11 +140,12 @@ fn a_range_gets_into_its_place_in_a_file() {
     both(|transport| {
         let at = transport.add_block(256).unwrap();
         (0..64).for_each(|n| transport.store_u32(at.offset(4 * n), n as u32).unwrap());
-        let (file, mut staging) = (tempfile::tempfile().unwrap(), Vec::new());
+        let (file, mut block) = (tempfile::tempfile().unwrap(), Vec::new());
         for (from, place) in [(128, 0), (0, 128)] {
-            transport.write_out(at.offset(from), 128, &file, place, &mut staging).unwrap();
+            transport.stage(at.offset(from), 128, &mut block).unwrap();
+            transport.write_out(at.offset(from), 128, &block, &file, place).unwrap();
         }
-        assert!(transport.write_out(at.offset(128), 129, &file, 256, &mut staging).is_err());
+        assert!(transport.stage(at.offset(128), 129, &mut block).is_err());
         let mut back = [0; 256];
         file.read_exact_at(&mut back, 0).unwrap();
         let words = back.chunks(4).map(|raw| u32::from_le_bytes(raw.try_into().unwrap()));

@@ -7,8 +7,9 @@ use dfx_collector::abi::swimlane::BufferKind;
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use dfx_host_drain::memory::MemoryError;
 use dfx_host_drain::testpoint::TestPoints;
-use dfx_host_drain::transport::{Transport, TransportError, WriteOutError};
+use dfx_host_drain::transport::{Transport, TransportError};
 use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -122,16 +123,12 @@ impl Transport for FaultyTransport {
         self.may(at, into.len() as u64, true)?;
         self.inner.fetch(at, into)
     }
-    fn write_out(
-        &self,
-        at: DeviceAddr,
-        bytes: u64,
-        file: &File,
-        place: u64,
-        staging: &mut Vec<u8>,
-    ) -> Result<(), WriteOutError> {
+    fn stage(&self, at: DeviceAddr, bytes: u64, block: &mut Vec<u8>) -> Result<(), TransportError> {
         self.may(at, bytes, true)?;
-        self.inner.write_out(at, bytes, file, place, staging)
+        self.inner.stage(at, bytes, block)
+    }
+    fn write_out(&self, at: DeviceAddr, bytes: u64, block: &[u8], file: &File, place: u64) -> io::Result<()> {
+        self.inner.write_out(at, bytes, block, file, place)
     }
     fn zero(&self, at: DeviceAddr, bytes: u64) -> Result<(), TransportError> {
         self.inner.zero(at, bytes)
