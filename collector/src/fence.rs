@@ -22,6 +22,13 @@ pub fn observe<T, W: Word<T>>(word: &W) -> T {
     value
 }
 
+/// What was written before stays before what is written after, as one thread runs it: no instruction, only an order for
+/// the compiler. For whoever looks when the writer has stopped, at whatever instruction: a device at rest.
+#[inline(always)]
+pub fn in_order() {
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}
+
 #[inline(always)]
 fn barrier_store() {
     #[cfg(all(feature = "onboard", target_arch = "aarch64"))]

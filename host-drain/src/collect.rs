@@ -88,6 +88,17 @@ impl Rows {
         }
     }
 
+    /// Keeps the first `rows` of a swimlane's.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        match self {
+            Rows::Core(of) => of.truncate(rows),
+            Rows::Task(of) => of.truncate(rows),
+            Rows::Sched(of) => of.truncate(rows),
+            Rows::Orch(of) => of.truncate(rows),
+            _ => {}
+        }
+    }
+
     /// Host memory that they take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {

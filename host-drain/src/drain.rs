@@ -7,6 +7,7 @@
 use crate::collect::{Delivery, Rows};
 use crate::lanes::{LaneId, LaneTable, Place};
 use crate::region::{Region, Streams};
+use crate::tail::Former;
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::DeviceAddr;
 use dfx_collector::abi::layout::QueueLayout;
@@ -169,6 +170,7 @@ impl Drain {
                     table.lane(lane).account.rotations += 1;
                 }
                 table.lane(lane).thread = thread as u32;
+                table.former(buffer, |former| former.taken(entry.seq, rows.len() as u32));
                 deliver(Delivery { lane, seq: entry.seq, rows, thread: thread as u32, recovered: false });
             }
             Err(error) => {
@@ -176,8 +178,8 @@ impl Drain {
                 if self.queues[thread].attempts < ATTEMPTS {
                     return Err(error);
                 }
-                let account = &mut table.lane(lane).account;
-                account.transfer_lost += 1;
+                table.lane(lane).account.transfer_lost += 1;
+                table.former(buffer, Former::missed);
                 tracing::warn!(lane = ?lane, %buffer, %error, "a buffer could not be transferred; its records are lost");
             }
         }
@@ -282,6 +284,7 @@ pub fn fetch(
             believed,
             "a buffer's count is beyond its capacity"
         );
+        table.former(buffer, Former::missed);
     }
     Ok(fetched)
 }

@@ -2,6 +2,7 @@
 
 use crate::ledger::Account;
 use crate::report::{Feature, StreamKind};
+use crate::tail::Former;
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::layout::{BufferLayout, LaneLayout};
 use dfx_collector::abi::{DeviceAddr, Platform};
@@ -29,6 +30,8 @@ pub struct Buffer {
     pub lane: LaneId,
     /// Where it is.
     pub place: Place,
+    /// What its slots hold from earlier uses.
+    pub former: Former,
 }
 
 /// Words of a lane's state that not every feature has: offsets from the state's start.
@@ -86,7 +89,7 @@ impl LaneTable {
     pub fn add(&mut self, lane: Lane) -> LaneId {
         let id = LaneId(self.lanes.len() as u32);
         for &buffer in &lane.spare {
-            self.buffers.insert(buffer, Buffer { lane: id, place: Place::Spare });
+            self.buffers.insert(buffer, Buffer { lane: id, place: Place::Spare, former: Former::default() });
         }
         self.by_name.insert((lane.kind, lane.index), id);
         self.lanes.push(lane);
@@ -107,6 +110,13 @@ impl LaneTable {
     pub fn place(&mut self, buffer: DeviceAddr, place: Place) {
         if let Some(known) = self.buffers.get_mut(&buffer) {
             known.place = place;
+        }
+    }
+
+    /// What the slots of `buffer` held is known, or is not.
+    pub fn former(&mut self, buffer: DeviceAddr, note: impl FnOnce(&mut Former)) {
+        if let Some(known) = self.buffers.get_mut(&buffer) {
+            note(&mut known.former);
         }
     }
 

@@ -33,6 +33,10 @@ pub struct Account {
     pub stall_ticks: u64,
     /// The longest wait in ticks.
     pub max_stall_ticks: u64,
+    /// Records beyond the count that the device had shown of its last buffer, had or not.
+    pub unshown: u64,
+    /// Of these: begun, but not whole.
+    pub torn: u64,
     /// Records in buffers whose transfer failed for good.
     pub transfer_lost: u64,
     /// An index that could not be, as last seen (each value is counted once).
@@ -50,11 +54,13 @@ impl Account {
 
     /// Closes the account with the device's own totals, once everything was collected.
     ///
-    /// `at_least`: the device ended without publishing its totals, so they are a lower bound.
+    /// `at_least`: the device ended without publishing its totals, so they are a lower bound. They are in any case where
+    /// records lay beyond the count that it had shown: those are not in its total.
     pub fn close(&mut self, total: u64, dropped: u64, at_least: bool) {
         self.dropped = dropped;
         let seen = self.collected + dropped + self.mismatched;
-        let produced = if at_least { total.max(seen) } else { total };
+        let at_least = at_least || self.unshown > 0;
+        let produced = if at_least { (total + self.unshown).max(seen + self.torn) } else { total };
         self.lost = produced.saturating_sub(seen);
         if seen > produced {
             // More than was produced: the total cannot be right, and what was collected stands.
@@ -108,6 +114,20 @@ mod tests {
         account.close(64, 0, true);
         assert_eq!((account.produced, account.lost, account.corrupt), (Some(90), 0, 0));
         assert!(account.whole());
+    }
+
+    #[test]
+    fn records_beyond_the_shown_count_are_produced_too() {
+        let account = Account { collected: 1_015, unshown: 8, torn: 1, ..Account::default() };
+        for at_least in [false, true] {
+            let mut account = account.clone();
+            // A buffer of 1,000 never came: what lay beyond the count does not make up for it.
+            account.close(2_008, 0, at_least);
+            assert_eq!((account.produced, account.lost, account.corrupt), (Some(2_016), 1_001, 0));
+            // The device was stopped between the count and the total.
+            account.close(1_000, 0, at_least);
+            assert_eq!((account.produced, account.lost, account.corrupt), (Some(1_016), 1, 0));
+        }
     }
 
     #[test]

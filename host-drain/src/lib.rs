@@ -10,8 +10,8 @@
 //!
 //! [`Session`] owns one run and is the front door. The rooms behind it: [`memory`] is what a platform can do for us,
 //! [`transport`] how the host reaches device memory, [`region`] how a region is made, [`features`] what each feature adds, [`lanes`] the host's half of every
-//! lane, [`drain`] and [`service`] the work while the device runs, [`gate`] the freeze, [`collect`] and [`records`] what
-//! is kept, [`ledger`] and [`reconcile`] what became of every record, [`export`], [`artifact`] and [`report`] the files.
+//! lane, [`drain`] and [`service`] the work while the device runs, [`gate`] the freeze, [`tail`] what no count shows at its
+//! end, [`collect`] and [`records`] what is kept, [`ledger`] and [`reconcile`] what became of every record, [`export`], [`artifact`] and [`report`] the files.
 
 #![warn(missing_docs)]
 
@@ -33,6 +33,7 @@ pub mod region;
 pub mod report;
 pub mod service;
 pub mod session;
+pub mod tail;
 pub mod target;
 pub mod testpoint;
 pub mod transport;

@@ -91,7 +91,7 @@ pub fn close(
 ) -> Closed {
     let mut closed = Closed::default();
     let mut rest: Vec<Delivery> = Vec::new();
-    let unpublished = service.finish(abnormal, &mut |delivery| rest.push(delivery));
+    let unpublished = service.finish(abnormal, collector.records(), &mut |delivery| rest.push(delivery));
     rest.into_iter().for_each(|delivery| collector.take(delivery));
 
     let ours = device_is_ours(service);
@@ -115,7 +115,9 @@ pub fn close(
         account.max_stall_ticks = totals.max_stall_ticks;
         account.corrupt += taken.corrupt;
         if ours || lane.kind != StreamKind::Arg {
-            account.close(u64::from(totals.total), u64::from(totals.dropped), abnormal);
+            // A buffer that was never published is not in the total either, or not all of it.
+            let at_least = abnormal || taken.recovered > 0;
+            account.close(u64::from(totals.total), u64::from(totals.dropped), at_least);
         } else {
             // The pinned ABI keeps no total of dumped arguments.
             account.dropped = u64::from(totals.dropped);

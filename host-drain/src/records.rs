@@ -193,6 +193,14 @@ impl<R> Lanes<R> {
         self.0.get(lane).into_iter().flat_map(Lane::iter)
     }
 
+    /// The rows of buffer `seq` of `lane`, if exactly one of that number was kept.
+    fn buffer(&self, lane: usize, seq: u32) -> Option<&[R]> {
+        let chunks = &self.0.get(lane)?.chunks;
+        let first = chunks.partition_point(|c| c.seq < seq);
+        let only = chunks.get(first).filter(|c| c.seq == seq)?;
+        chunks.get(first + 1).is_none_or(|next| next.seq != seq).then_some(&only.rows)
+    }
+
     fn rows(&self, lane: usize) -> u64 {
         self.0.get(lane).map_or(0, |l| l.rows)
     }
@@ -291,6 +299,21 @@ impl SwimlaneRecords {
     /// The submits of orchestrator lane `lane` in the order of their buffers.
     pub fn orch_rows(&self, lane: usize) -> impl Iterator<Item = &OrchPhaseRecord> + '_ {
         self.orch.iter(lane)
+    }
+
+    /// The task rows of `core` from its buffer `seq`; `None` unless exactly one of that number was kept.
+    pub(crate) fn task_buffer(&self, core: usize, seq: u32) -> Option<&[TaskRow]> {
+        self.task.buffer(core, seq)
+    }
+
+    /// The scheduler phases of `thread` from its buffer `seq`, likewise.
+    pub(crate) fn sched_buffer(&self, thread: usize, seq: u32) -> Option<&[SchedRow]> {
+        self.sched.buffer(thread, seq)
+    }
+
+    /// The submits of orchestrator lane `lane` from its buffer `seq`, likewise.
+    pub(crate) fn orch_buffer(&self, lane: usize, seq: u32) -> Option<&[OrchPhaseRecord]> {
+        self.orch.buffer(lane, seq)
     }
 
     /// Rows held of one lane of a stream.

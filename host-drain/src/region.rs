@@ -7,6 +7,7 @@ use crate::lanes::{Lane, LaneTable, Spares};
 use crate::ledger::Account;
 use crate::memory::MemoryError;
 use crate::report::{Feature, StreamKind};
+use crate::tail::shown_in_groups;
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::layout::{BufferLayout, LaneLayout, QueueLayout};
 use dfx_collector::abi::{DeviceAddr, Platform, peer};
@@ -172,7 +173,7 @@ fn make_one(
     transport.store_u32(base.offset(plan.queue.peer as u64), peer::with_host(0))?;
     for lane in &plan.lanes {
         let spare: VecDeque<_> = (0..lane.buffers).map(|_| place()).collect();
-        if lane.zeroed {
+        if lane.zeroed || shown_in_groups(lane.kind) {
             for &buffer in &spare {
                 transport.zero(buffer, lane.buffer.bytes as u64)?;
             }

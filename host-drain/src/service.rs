@@ -8,17 +8,31 @@ use crate::config::Backpressure;
 use crate::drain::{self, Drain};
 use crate::gate::{Contended, Gate};
 use crate::lanes::{LaneId, LaneTable, Place};
+use crate::records::SwimlaneRecords;
 use crate::region::Region;
 use crate::report::Feature;
+use crate::tail::{self, shown_in_groups};
 use crate::transport::{Transport, TransportError};
 use dfx_collector::abi::BackpressureHeader;
 use dfx_collector::abi::DeviceAddr;
+use dfx_collector::abi::peer::Peer;
 use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Steps between two looks at lanes that did not publish: a lane whose free queue was full when its last buffer came
 /// back still has spare ones with the host.
 const LOOK_EVERY: u32 = 16;
+
+/// How much of a buffer of a device at rest is looked at.
+#[derive(Clone, Copy)]
+enum Extent<'a> {
+    /// As many records as its count says.
+    Shown,
+    /// Every slot: of a buffer that was zero before, each says itself whether a record is there.
+    Whole,
+    /// Those that its count shows, and what lies behind them: these are the records that were taken before.
+    Behind(&'a SwimlaneRecords),
+}
 
 /// One region at work.
 #[derive(Debug)]
@@ -111,11 +125,20 @@ impl Service {
 
     /// Once the device is at rest: decodes the buffers that waited for it, then those that it never published.
     ///
-    /// After an `abnormal` end a core may have written more rows than were counted: all of its buffer is looked at.
-    /// Returns the lanes that had un-published records.
-    pub fn finish(&mut self, abnormal: bool, deliver: &mut dyn FnMut(Delivery)) -> Vec<LaneId> {
+    /// There may be more records in those than their counts show. Of our device half's lanes what lies [behind the
+    /// count](tail) is looked at, for which `records` must have everything that was delivered before; after an `abnormal`
+    /// end all of a core's buffer is. Returns the lanes that had un-published records.
+    pub fn finish(
+        &mut self,
+        abnormal: bool,
+        records: &SwimlaneRecords,
+        deliver: &mut dyn FnMut(Delivery),
+    ) -> Vec<LaneId> {
         let (transport, table) = (&*self.transport, &mut self.table);
-        self.bays.iter_mut().flat_map(|bay| bay.finish(transport, table, abnormal, deliver)).collect()
+        self.bays
+            .iter_mut()
+            .flat_map(|bay| bay.finish(transport, table, abnormal, records, deliver))
+            .collect()
     }
 }
 
@@ -189,22 +212,39 @@ impl Bay {
         transport: &dyn Transport,
         table: &mut LaneTable,
         abnormal: bool,
+        records: &SwimlaneRecords,
         deliver: &mut dyn FnMut(Delivery),
     ) -> Vec<LaneId> {
         for late in std::mem::take(&mut self.drain.late) {
-            self.deliver_at_rest(transport, table, late.lane, (late.buffer, late.seq), None, false, deliver);
+            self.deliver_at_rest(
+                transport,
+                table,
+                late.lane,
+                (late.buffer, late.seq),
+                Extent::Shown,
+                false,
+                deliver,
+            );
         }
+        // The reference's half shows each record with its count.
+        let peer = self.region.base.offset(self.region.queue.peer as u64);
+        let peer = (0..drain::ATTEMPTS).find_map(|_| transport.load_u32(peer).ok());
+        let in_groups = peer.is_some_and(|word| Peer::device(word) != Peer::Reference);
         let mut unpublished = Vec::new();
         for id in self.lanes.clone().map(LaneId) {
             let lane = table.lane(id);
-            let (state, layout, stash, capacity) =
-                (lane.state, lane.layout, lane.spares.stash, lane.buffer.capacity);
+            let (state, layout, stash) = (lane.state, lane.layout, lane.spares.stash);
             let mut left = Vec::new();
             if let Some((ptr, seq)) = stash {
-                left.push((ptr, seq, Some(capacity)));
+                left.push((ptr, seq, Extent::Whole));
             }
-            left.push((layout.current_ptr, layout.current_seq, None));
-            for (ptr, seq, rows) in left {
+            let active = match lane.kind {
+                _ if abnormal && stash.is_some() => Extent::Whole,
+                kind if in_groups && shown_in_groups(kind) => Extent::Behind(records),
+                _ => Extent::Shown,
+            };
+            left.push((layout.current_ptr, layout.current_seq, active));
+            for (ptr, seq, extent) in left {
                 let word = |offset: usize| state.offset(offset as u64);
                 let read = transport
                     .load_u64(word(ptr))
@@ -217,10 +257,12 @@ impl Bay {
                     continue;
                 }
                 match table.buffers.get(&buffer) {
+                    // Published before the device was stopped, and taken: it had only not put it out of its hand.
+                    Some(known) if known.former.took(seq) => {}
                     Some(known) if known.lane == id && known.place == Place::Device => {
-                        let rows = rows.or_else(|| stash.filter(|_| abnormal).map(|_| capacity));
-                        if self.deliver_at_rest(transport, table, id, (buffer, seq), rows, true, deliver) > 0
-                        {
+                        let rows =
+                            self.deliver_at_rest(transport, table, id, (buffer, seq), extent, true, deliver);
+                        if rows > 0 {
                             unpublished.push(id);
                         }
                     }
@@ -244,13 +286,21 @@ impl Bay {
         table: &mut LaneTable,
         lane: LaneId,
         (buffer, seq): (DeviceAddr, u32),
-        rows: Option<u32>,
+        extent: Extent<'_>,
         recovered: bool,
         deliver: &mut dyn FnMut(Delivery),
     ) -> usize {
         let mut last = None;
         for _ in 0..3 {
-            match drain::fetch(transport, table, lane, buffer, rows) {
+            let fetched = match extent {
+                Extent::Shown => drain::fetch(transport, table, lane, buffer, None),
+                Extent::Whole => {
+                    let capacity = table.lane(lane).buffer.capacity;
+                    drain::fetch(transport, table, lane, buffer, Some(capacity))
+                }
+                Extent::Behind(records) => tail::fetch(transport, table, records, lane, buffer),
+            };
+            match fetched {
                 Ok(rows) => {
                     let count = rows.present();
                     if count > 0 {

@@ -15,6 +15,8 @@ mod misuse;
 mod runtime;
 
 use dfx_collector::abi::Platform;
+use dfx_collector::abi::swimlane::PHASE_RECORDS;
+use dfx_host_drain::DeviceEnd;
 use dfx_tests::device_library::Library;
 use launch::{Launch, Plan};
 
@@ -70,13 +72,48 @@ fn launches_of_one_process_share_nothing() {
             },
             Plan { cores: 3, tasks: 900, swimlane: 0, dump: 0, dep_gen: false, ..Plan::ALL },
             Plan { cores: 9, tasks: 1_200, swimlane: 3, dump: 1, ..Plan::ALL },
-            // As after a hang: nothing is flushed, and the host recovers it.
-            Plan { cores: 3, tasks: 700, flush: false, ..Plan::ALL },
+            Plan { cores: 3, tasks: 700, ..Plan::UNFLUSHED },
             Plan { cores: 3, tasks: 50, ..Plan::ALL },
         ];
         for plan in plans {
             Launch::run(&library, &plan).assert_whole();
         }
         assert_eq!(library.logged(), "", "{platform:?}");
+    }
+}
+
+/// Nobody flushes, and the runtime may not even know that something went wrong: every row, phase and submit that the device
+/// wrote is in the files all the same, however few have come since the last count.
+#[test]
+fn a_launch_that_was_never_flushed_is_whole_in_the_files() {
+    let swimlane = Plan { dump: 0, dep_gen: false, pmu: false, scopes: false, ..Plan::UNFLUSHED };
+    for platform in PLATFORMS {
+        let library = Library::load(platform);
+        for end in [DeviceEnd::Completed, DeviceEnd::Abnormal] {
+            for tasks in (1..=26).chain([49, 700, 3_005]) {
+                Launch::run(&library, &Plan { tasks, end, ..swimlane }).assert_whole();
+            }
+        }
+        for tasks in [1, 11, 700] {
+            Launch::run(&library, &Plan { tasks, ..Plan::UNFLUSHED }).assert_whole();
+        }
+    }
+}
+
+/// The same where every lane's last buffer has been full before: none of its earlier rows comes again.
+#[test]
+fn of_a_buffer_that_was_full_before_only_the_last_use_is_recovered() {
+    let swimlane = Plan { dump: 0, dep_gen: false, pmu: false, scopes: false, ..Plan::UNFLUSHED };
+    let submits = 2 * PHASE_RECORDS as u32;
+    for platform in PLATFORMS {
+        let library = Library::load(platform);
+        for (end, more) in [(DeviceEnd::Completed, 5), (DeviceEnd::Abnormal, 8), (DeviceEnd::Abnormal, 27)] {
+            Launch::run(&library, &Plan { tasks: submits + more, end, ..swimlane }).assert_whole();
+        }
+        // Two of a core's task buffers are 2,000 tasks.
+        for more in 0..=9 {
+            let plan = Plan { cores: 1, schedulers: 1, tasks: 2_000 + more, ..swimlane };
+            Launch::run(&library, &plan).assert_whole();
+        }
     }
 }

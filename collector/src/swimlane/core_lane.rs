@@ -23,7 +23,7 @@ pub trait CoreMem: LaneMem {
 }
 
 /// As in the record lanes: the buffer's count is published every eighth dispatch.
-const SYNC_EVERY: u32 = 8;
+const SYNC_EVERY: u32 = super::record_lane::SYNC_EVERY as u32;
 /// No token is this large.
 const NO_GATE: u64 = u64::MAX;
 

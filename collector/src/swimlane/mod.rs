@@ -21,6 +21,7 @@ mod tasks;
 
 pub use aicore::{CoreRecorder, Slot, rotation_entry};
 pub use init::InitError;
+pub use record_lane::SYNC_EVERY;
 
 /// The engine's parts over ABI memory and over any other, for mocks and models.
 #[doc(hidden)]

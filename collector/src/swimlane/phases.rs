@@ -3,6 +3,7 @@
 use super::{NO_THREAD, SchedPhase, Swimlane};
 use crate::abi::swimlane::{SchedPhaseKind, SchedPhaseRecord};
 use crate::clock::Clock;
+use crate::fence;
 use crate::sync::Ordering::Relaxed;
 
 impl<C: Clock> Swimlane<C> {
@@ -92,13 +93,13 @@ impl<C: Clock> Swimlane<C> {
             return Self::no_phase_lane(thread, self);
         }
         // SAFETY: what is open is in range, one caller, and the slot is the lane's; the padding stays unwritten. The
-        // references cover the phase lane alone, not the thread's queue.
+        // references cover the phase lane alone, not the thread's queue. The end, which says that the record is whole (see
+        // `record_lane`), comes last.
         unsafe {
             let lane = &raw mut (*self.thread(thread)).sched;
             let row = (*lane).next();
             let record = record();
             (&raw mut (*row).start_time).write(record.start_time);
-            (&raw mut (*row).end_time).write(record.end_time);
             (&raw mut (*row).loop_iter).write(record.loop_iter);
             (&raw mut (*row).kind).write(record.kind);
             (&raw mut (*row).tasks_processed).write(record.tasks_processed);
@@ -106,6 +107,8 @@ impl<C: Clock> Swimlane<C> {
             (&raw mut (*row).phase_data[1]).write(record.phase_data[1]);
             (&raw mut (*row).shared_depth_at_start).write(record.shared_depth_at_start);
             (&raw mut (*row).shared_depth_at_end).write(record.shared_depth_at_end);
+            fence::in_order();
+            (&raw mut (*row).end_time).write(record.end_time);
             if !(*lane).advance(row) {
                 Self::sched_group(thread, self);
             }
@@ -177,7 +180,8 @@ impl<C: Clock> Swimlane<C> {
     /// Called by the orchestrator thread only.
     #[inline]
     pub unsafe fn record_orch_phase(&self, start: u64, end: u64, task_id: u64, submit_idx: u32) {
-        // SAFETY: only the orchestrator comes here; a closed lane has no slot, and a slot is the lane's.
+        // SAFETY: only the orchestrator comes here; a closed lane has no slot, and a slot is the lane's. The end comes
+        // last, as above.
         unsafe {
             let lane = self.orch.get();
             let row = (*lane).next();
@@ -185,9 +189,10 @@ impl<C: Clock> Swimlane<C> {
                 return Self::orch_first(start, end, task_id, submit_idx, self);
             }
             (&raw mut (*row).start_time).write(start);
-            (&raw mut (*row).end_time).write(end);
             (&raw mut (*row).task_id).write(task_id);
             (&raw mut (*row).submit_idx).write(submit_idx);
+            fence::in_order();
+            (&raw mut (*row).end_time).write(end);
             if !(*lane).advance(row) {
                 Self::orch_group(self);
             }

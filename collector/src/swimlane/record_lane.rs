@@ -10,7 +10,10 @@ use core::ptr::{null, null_mut};
 
 /// Counts and totals become visible every so many records: 256 bytes of the task streams. A hard kill leaves at most
 /// one less uncounted per lane, and seven of eight records touch one cache line instead of three.
-const SYNC_EVERY: usize = 8;
+///
+/// A host finds the others behind the count of a device at rest (host-drain `tail`). For that a record's end is written
+/// last: where the end is new, the record is whole.
+pub const SYNC_EVERY: usize = 8;
 
 /// A stream of `R` in buffers of `N`.
 ///

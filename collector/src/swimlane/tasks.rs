@@ -5,6 +5,7 @@
 
 use super::Swimlane;
 use crate::clock::Clock;
+use crate::fence;
 
 impl<C: Clock> Swimlane<C> {
     /// Before `token` is written to `core`'s dispatch register (level ≥ 1). Rotates the core's buffer when it is full.
@@ -97,7 +98,7 @@ impl<C: Clock> Swimlane<C> {
             return -1;
         }
         // SAFETY: what is open is in range, the caller is the core's only one, and the slot is the lane's; the padding
-        // stays unwritten.
+        // stays unwritten. The finish, which says that the record is whole (see `record_lane`), comes last.
         unsafe {
             let lane = &raw mut (*self.core(core)).task;
             let row = (*lane).next();
@@ -105,8 +106,9 @@ impl<C: Clock> Swimlane<C> {
                 return Self::task_first(core, thread, token, dispatch, finish, self);
             }
             (&raw mut (*row).dispatch_time).write(dispatch);
-            (&raw mut (*row).finish_time).write(finish);
             (&raw mut (*row).reg_task_id).write(token);
+            fence::in_order();
+            (&raw mut (*row).finish_time).write(finish);
             if !(*lane).advance(row) {
                 return Self::task_group(core, thread, self);
             }
