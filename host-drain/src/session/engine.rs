@@ -109,7 +109,7 @@ impl Engine {
     }
 }
 
-/// A session's host steps, for whoever drives them ([`Drive::Stepped`]).
+/// A session's host steps, for whoever drives them ([`Drive::Stepped`](super::Drive::Stepped)).
 #[derive(Clone)]
 pub struct Stepper(pub(super) Option<Arc<Engine>>);
 
