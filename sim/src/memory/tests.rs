@@ -129,6 +129,24 @@ fn blocks_come_when_needed_and_all_are_given_back() {
     assert_eq!(alloc.live_blocks(), 0);
 }
 
+#[test]
+fn blocks_of_every_size_are_zero_and_whole_with_huge_pages_or_without() {
+    let alloc = HeapAlloc::default();
+    for bytes in [1, 4096, (2 << 20) + 1, (4 << 20) - 1, 4 << 20, (6 << 20) + 3, 33 << 20] {
+        for align in [64, 4096] {
+            let at = alloc.alloc(bytes, align).unwrap();
+            assert_eq!(at % align, 0);
+            // SAFETY: a block of so many bytes, of which nobody else knows.
+            let block = unsafe { std::slice::from_raw_parts_mut(at as *mut u8, bytes as usize) };
+            assert!(block.iter().all(|&byte| byte == 0), "{bytes} bytes aligned to {align}");
+            block.fill(1);
+            // SAFETY: it is out, and its last use is above.
+            unsafe { alloc.free(at, bytes) };
+        }
+    }
+    assert_eq!(alloc.live_blocks(), 0);
+}
+
 struct Empty;
 
 // SAFETY: it never gives a block.
