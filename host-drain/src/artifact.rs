@@ -8,7 +8,7 @@
 mod direct;
 mod hash;
 
-pub use direct::DirectFile;
+pub use direct::{DirectFile, Sheet};
 
 use hash::BlockHasher;
 use std::fmt;

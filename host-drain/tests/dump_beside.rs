@@ -6,12 +6,11 @@ mod dump;
 use dfx_collector::abi::args_dump::Level;
 use dfx_collector::abi::{DeviceAddr, Platform};
 use dfx_host_drain::testpoint::{Points, TestPoints};
-use dfx_host_drain::transport::{Transport, TransportError};
+use dfx_host_drain::transport::{SpillError, Transport, TransportError};
 use dfx_host_drain::{Board, DeviceEnd, Drive, Session, SessionSpec, TransportKind};
 use dump::memory::Memory;
 use dump::*;
 use std::fs::File;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -45,14 +44,18 @@ struct Written {
 }
 
 impl Transport for Written {
-    fn write_out(&self, at: DeviceAddr, bytes: u64, block: &[u8], file: &File, place: u64) -> io::Result<()> {
+    fn spill(
+        &self,
+        at: DeviceAddr,
+        bytes: u64,
+        block: &mut Vec<u8>,
+        file: &File,
+        place: u64,
+    ) -> Result<(), SpillError> {
         self.disk.wait();
         self.disk.pieces.fetch_add(1, Ordering::Relaxed);
         assert!(!self.disk.panics.swap(false, Ordering::Relaxed), "on purpose");
-        self.inner.write_out(at, bytes, block, file, place)
-    }
-    fn stage(&self, at: DeviceAddr, bytes: u64, block: &mut Vec<u8>) -> Result<(), TransportError> {
-        self.inner.stage(at, bytes, block)
+        self.inner.spill(at, bytes, block, file, place)
     }
     fn add_block(&self, bytes: u64) -> Result<DeviceAddr, TransportError> {
         self.inner.add_block(bytes)

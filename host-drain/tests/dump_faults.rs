@@ -11,8 +11,8 @@ use dfx_host_drain::{
 use dump::memory::Memory;
 use dump::*;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 const TRANSPORTS: [TransportKind; 2] = [TransportKind::Svm, TransportKind::Copy];
 
@@ -276,10 +276,12 @@ fn a_run_under_way_has_only_temporary_names() {
     assert_eq!(std::fs::read_dir(dir.path().join("args_dump")).expect("a directory").count(), 0);
 }
 
-/// Memory whose larger copies fail for a while.
+/// Memory whose larger copies fail for a while, and those of some places always.
+#[derive(Default)]
 struct Shaky {
     inner: Memory,
     fails: AtomicU64,
+    holes: Mutex<Vec<u64>>,
 }
 
 // SAFETY: all is `Memory`'s, but for copies that do not happen.
@@ -302,8 +304,13 @@ unsafe impl DeviceMemory for Shaky {
     fn copy_from(&self, to: &mut [u8], from: DeviceAddr) -> Result<(), MemoryError> {
         // Payload is what comes in odd sizes.
         let payload = to.len() % 128 == 77 || to.len() > 40_000;
+        let hole = |at: &u64| to.len() > 4096 && (from.0..from.0 + to.len() as u64).contains(at);
+        let mut fails = self.holes.lock().expect("nobody panics with it").iter().any(hole);
         if payload && self.fails.load(Ordering::Relaxed) > 0 {
             self.fails.fetch_sub(1, Ordering::Relaxed);
+            fails = true;
+        }
+        if fails {
             return Err(MemoryError { what: "copy", at: from, bytes: to.len() as u64, why: "shaken".into() });
         }
         self.inner.copy_from(to, from)
@@ -313,7 +320,7 @@ unsafe impl DeviceMemory for Shaky {
 #[test]
 fn a_copy_that_fails_is_tried_again_and_then_charged_to_its_payload_alone() {
     for (fails, lost) in [(3, 0), (5, 1), (10, 2), (10_000, 3)] {
-        let memory = Arc::new(Shaky { inner: Memory::default(), fails: AtomicU64::new(fails) });
+        let memory = Arc::new(Shaky { fails: AtomicU64::new(fails), ..Shaky::default() });
         let board = Board { platform: Platform::A5, core_is_aic: vec![true], aicpu_threads: 1 };
         let config = config(Level::Full, 1 << 20);
         let spec = SessionSpec { config, board, memory: memory.clone(), transport: TransportKind::Copy };
@@ -351,5 +358,54 @@ fn a_copy_that_fails_is_tried_again_and_then_charged_to_its_payload_alone() {
         assert_eq!(session.dump().expect("it dumped").truncated, lost as u64);
         session.release();
         assert_eq!(memory.inner.out(), (0, 0));
+    }
+}
+
+/// Three payloads lie one behind the other and cross in pieces of 256 KiB, which are on their way together.
+#[test]
+fn a_piece_that_cannot_be_copied_cuts_short_what_lies_in_it_and_nothing_behind_it() {
+    let sizes = [100_000, 700_000, 50_000];
+    let piece = 256 << 10;
+    // Where copies fail, in the arena; how much of each payload is there all the same; how many bytes are written.
+    let cases: [(&[u64], [u64; 3], u64); 4] = [
+        (&[], sizes, 850_000),
+        (&[300_000], [100_000, piece - 100_000, 50_000], 850_000 - piece),
+        (&[300_000, 840_000], [100_000, piece - 100_000, 0], 2 * piece),
+        (&[840_000], [100_000, 3 * piece - 100_000, 0], 3 * piece),
+    ];
+    for (holes, kept, written) in cases {
+        let memory = Arc::new(Shaky::default());
+        let board = Board { platform: Platform::A5, core_is_aic: vec![true], aicpu_threads: 1 };
+        let config = config(Level::Full, 1 << 20);
+        let spec = SessionSpec { config, board, memory: memory.clone(), transport: TransportKind::Copy };
+        let mut session = Session::configure(spec).expect("a session");
+        let dir = tempfile::tempdir().expect("a directory");
+        session.set_output(dir.path()).expect("just configured");
+        session.start(Drive::Stepped).expect("configured");
+        let region = session.dump_region().expect("it dumps");
+        let mut producer = Producer::new(region.base.0, region.layout, 0);
+        *memory.holes.lock().expect("nobody panics with it") =
+            holes.iter().map(|at| producer.arena + at).collect();
+        for (n, bytes) in sizes.into_iter().enumerate() {
+            producer.tensor(&tensor(n as u64, 0, bytes), &pattern(n as u64, bytes as usize)).expect("room");
+        }
+        producer.flush();
+        session.stop(DeviceEnd::Completed).expect("it ran");
+        session.reconcile().expect("it stopped");
+        session.export(dir.path()).expect("there is room");
+        assert_eq!(producer.acknowledged(), producer.write, "nobody waits for what cannot be had");
+        let text = std::fs::read(dir.path().join("args_dump/args_dump.json")).expect("a manifest");
+        let manifest: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let bin = std::fs::read(dir.path().join("args_dump/args.bin")).expect("a file");
+        for (n, entry) in manifest["args"].as_array().expect("rows").iter().enumerate() {
+            let mut there = pattern(n as u64, sizes[n] as usize);
+            there.truncate(kept[n] as usize);
+            assert_eq!(payload(&bin, entry), there, "{holes:?}: {entry}");
+            assert_eq!(entry["truncated"], kept[n] < sizes[n]);
+        }
+        let lost: u64 = sizes.iter().sum::<u64>() - kept.iter().sum::<u64>();
+        let reason = session.reasons().iter().find(|reason| reason.code == "payload_lost");
+        assert_eq!(reason.map_or(0, |reason| reason.count), lost, "{holes:?}");
+        assert_eq!(session.dump().expect("it dumped").payload_bytes_written, written, "{holes:?}");
     }
 }

@@ -1,10 +1,9 @@
 //! The link between device and host, as far as a simulator has one: dumped payload takes time to cross it.
 
 use dfx_collector::abi::DeviceAddr;
-use dfx_host_drain::transport::{Transport, TransportError};
+use dfx_host_drain::transport::{SpillError, Transport, TransportError};
 use dfx_host_drain::{ConfigError, DumpBudget};
 use std::fs::File;
-use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,17 +65,20 @@ impl Linked {
 }
 
 impl Transport for Linked {
-    fn stage(&self, at: DeviceAddr, bytes: u64, block: &mut Vec<u8>) -> Result<(), TransportError> {
-        self.inner.stage(at, bytes, block)?;
+    fn spill(
+        &self,
+        at: DeviceAddr,
+        bytes: u64,
+        block: &mut Vec<u8>,
+        file: &File,
+        place: u64,
+    ) -> Result<(), SpillError> {
+        self.inner.spill(at, bytes, block, file, place)?;
         if let Some(rate) = self.rate {
             let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
             (self.sleep)(Duration::from_nanos(nanos.min(u128::from(u64::MAX)) as u64));
         }
         Ok(())
-    }
-
-    fn write_out(&self, at: DeviceAddr, bytes: u64, block: &[u8], file: &File, place: u64) -> io::Result<()> {
-        self.inner.write_out(at, bytes, block, file, place)
     }
     fn add_block(&self, bytes: u64) -> Result<DeviceAddr, TransportError> {
         self.inner.add_block(bytes)

@@ -3,14 +3,14 @@
 //! ```text
 //! buffer of records ─▶ take: checked, held (104 bytes each), payloads that abut become a run
 //!                                                                   │ in the order of the buffers
-//! arena ──── plan: pieces of at most 512 KiB, under the budget ──▶ pen ──▶ args.bin (under its temporary name)
+//! arena ──── plan: pieces of at most 256 KiB, under the budget ──▶ pen ──▶ args.bin (under its temporary name)
 //!   ▲                                                               │
 //!   └─────── land: settled, and the arena acknowledged up to here ◀─┘
 //! ```
 //!
 //! A payload is written once, from where it lies (or through a block where the host may only copy), and its place in the
 //! file is fixed when its turn comes: the file's order is the order in which buffers were drained. What fails on the
-//! device's side is tried again a bounded number of times and then given up, with what had been saved of it; what fails on
+//! device's side is tried again a bounded number of times and then given up, but for what comes before it; what fails on
 //! the file's side ends the file, and all further payload is given up at once, so that the device never waits for a full
 //! disk. Nothing of either touches the records.
 
@@ -104,7 +104,6 @@ struct Run {
     done: u64,
     /// Where it begins in the file, once it has begun.
     base: u64,
-    attempts: u32,
 }
 
 /// What is to be done once all that was handed to the pen before is in the file.
@@ -180,8 +179,6 @@ pub(crate) struct Dump {
     stores: Vec<Store>,
     runs: VecDeque<Run>,
     flight: VecDeque<Flight>,
-    /// Free ones, for pieces that must be copied.
-    blocks: Vec<Vec<u8>>,
     sink: Sink,
     output: Option<PathBuf>,
     room: Option<u64>,
@@ -192,6 +189,8 @@ pub(crate) struct Dump {
     idle: u32,
     /// Payload bytes given up on the way.
     lost: u64,
+    /// Bytes of the file that were never written: what should be there could not be transferred.
+    holes: u64,
     /// References that name nothing.
     dangling: u64,
     flow: Arc<Flow>,
@@ -222,7 +221,6 @@ impl Dump {
             stores: setup.threads.iter().map(|_| Store::default()).collect(),
             runs: VecDeque::new(),
             flight: VecDeque::new(),
-            blocks: Vec::new(),
             sink: Sink::Closed,
             output: None,
             room: setup.room,
@@ -232,6 +230,7 @@ impl Dump {
             now: Arc::new(move || start.elapsed().as_nanos() as u64),
             idle: 0,
             lost: 0,
+            holes: 0,
             dangling: 0,
             flow: Arc::default(),
         }
@@ -344,17 +343,7 @@ impl Dump {
             return;
         }
         let thread = thread as u32;
-        runs.push(Run {
-            thread,
-            first: place,
-            last: place,
-            payloads: 1,
-            offset,
-            bytes,
-            done: 0,
-            base: 0,
-            attempts: 0,
-        });
+        runs.push(Run { thread, first: place, last: place, payloads: 1, offset, bytes, done: 0, base: 0 });
     }
 
     /// Gives runs their turn in the order of their buffers: an acknowledgement is for all that came before.

@@ -37,7 +37,7 @@ impl Dump {
         let records =
             |what: u8| self.stores.iter().flat_map(Store::iter).filter(|held| held.is(what)).count() as u64;
         let mut report = DumpReport {
-            payload_bytes_written: self.written(),
+            payload_bytes_written: self.written().saturating_sub(self.holes),
             drain_rate_bytes_per_s: self.meter.overall(),
             budget_bytes_per_s: self.ceiling,
             truncated: records(mark::TRUNCATED),

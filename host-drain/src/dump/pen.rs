@@ -1,50 +1,47 @@
 //! The hand that writes: pieces of payload go into the file beside whoever plans them.
 //!
 //! ```text
-//! plan, stage (collect's thread) ─▶ todo ─▶ write (its own thread) ─▶ done ─▶ land: settle, acknowledge (collect's thread)
+//! plan (collect's thread) ─▶ todo ─▶ write (its own thread) ─▶ done ─▶ land: settle, acknowledge (collect's thread)
 //! ```
 //!
-//! A write that blocks holds up the writer alone: the collector goes on taking what other lanes deliver, and where payload
-//! must be copied first, one piece is copied while another is written. Pieces are written one at a time in the order in
-//! which they were handed over, and come back in that order.
+//! A write that blocks holds up the writer alone: the collector goes on taking what other lanes deliver. Pieces are written
+//! one at a time in the order in which they were handed over, and come back in that order. Where payload must be copied
+//! first, the writer copies it itself: it still lies in its processor's cache when it is written.
 
-use crate::transport::Transport;
+use crate::artifact::Sheet;
+use crate::transport::{SpillError, Transport};
 use crate::workers::Bell;
 use crossbeam_queue::ArrayQueue;
 use dfx_collector::abi::DeviceAddr;
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pieces that are on their way at once: one that is written, one that is ready, and time to wake up for whoever stages.
-pub(super) const IN_FLIGHT: usize = 4;
+/// Pieces that are on their way at once: enough to write for as long as whoever plans may have to wait for a processor.
+pub(super) const IN_FLIGHT: usize = 64;
+/// Times that a transfer is tried.
+const ATTEMPTS: u32 = 5;
 
-/// A range of device memory, staged, and its place in the file.
+/// A range of device memory, and its place in the file.
 #[derive(Debug)]
 pub(super) struct Piece {
-    pub(super) file: Arc<File>,
+    pub(super) sheet: Arc<Sheet>,
     pub(super) place: u64,
     pub(super) at: DeviceAddr,
     pub(super) bytes: u64,
-    /// The range's bytes, where the host can't reach them in their own place.
-    pub(super) block: Vec<u8>,
 }
 
 /// What became of a piece.
-#[derive(Debug)]
-pub(super) struct Written {
-    pub(super) block: Vec<u8>,
-    pub(super) result: io::Result<()>,
-}
+pub(super) type Written = Result<(), SpillError>;
 
 /// Writes pieces, for whoever calls [`step`](Self::step).
 pub(crate) struct Pen {
     transport: Arc<dyn Transport>,
     todo: ArrayQueue<Piece>,
     done: ArrayQueue<Written>,
-    /// Held while a piece is written: with two writers, pieces would come back in another order.
-    writing: Mutex<()>,
+    /// Held while a piece is written: with two writers, pieces would come back in another order. What is in it is for
+    /// payload that must be copied.
+    block: Mutex<Vec<u8>>,
     /// Whether a writer died: nobody knows whether there is another.
     dead: AtomicBool,
     /// Wakes the writer, and whoever plans.
@@ -58,7 +55,7 @@ impl Pen {
             transport,
             todo: ArrayQueue::new(IN_FLIGHT),
             done: ArrayQueue::new(IN_FLIGHT),
-            writing: Mutex::default(),
+            block: Mutex::default(),
             dead: AtomicBool::new(false),
             writer,
             planner,
@@ -85,20 +82,32 @@ impl Pen {
 
     /// Writes one piece, if there is one. Returns how many.
     pub(crate) fn step(&self) -> u32 {
-        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Piece { file, place, at, bytes, block }) = self.todo.pop() else { return 0 };
-        let mut hold =
-            Hold { pen: self, block, result: Err(io::Error::other("the thread that wrote it panicked")) };
-        hold.result = self.transport.write_out(at, bytes, &hold.block, &file, place);
+        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(piece) = self.todo.pop() else { return 0 };
+        let died = io::Error::other("the thread that wrote it panicked");
+        let mut hold = Hold { pen: self, written: Err(died.into()) };
+        hold.written = self.write(&piece, &mut block);
         1
+    }
+
+    fn write(&self, &Piece { ref sheet, place, at, bytes }: &Piece, block: &mut Vec<u8>) -> Written {
+        let file = sheet.ready(place + bytes);
+        for _ in 1..ATTEMPTS {
+            match self.transport.spill(at, bytes, block, file, place) {
+                Err(SpillError::Device(error)) => {
+                    tracing::debug!(%error, "dumped payload could not be transferred; trying again");
+                }
+                written => return written,
+            }
+        }
+        self.transport.spill(at, bytes, block, file, place)
     }
 }
 
-/// A piece that is being written: it comes back, whatever happens.
+/// A piece that is being written: word of it comes back, whatever happens.
 struct Hold<'a> {
     pen: &'a Pen,
-    block: Vec<u8>,
-    result: io::Result<()>,
+    written: Written,
 }
 
 impl Drop for Hold<'_> {
@@ -107,9 +116,7 @@ impl Drop for Hold<'_> {
         if died {
             self.pen.dead.store(true, Ordering::Relaxed);
         }
-        let block = std::mem::take(&mut self.block);
-        let result = std::mem::replace(&mut self.result, Ok(()));
-        let kept = self.pen.done.push(Written { block, result });
+        let kept = self.pen.done.push(std::mem::replace(&mut self.written, Ok(())));
         debug_assert!(kept.is_ok(), "as many places as pieces");
         // Not for each: to wake somebody costs a part of what a piece does.
         if died || self.pen.todo.len() < IN_FLIGHT / 2 {

@@ -121,6 +121,22 @@ impl Held {
         self.marks & mark != 0
     }
 
+    /// Whether it has a payload of its own of which a part is in `from..end` of its arena.
+    pub(crate) fn lies_in(&self, from: u64, end: u64) -> bool {
+        self.is(mark::CARRIES) && self.value < end && self.value + self.payload > from
+    }
+
+    /// Its payload is in the file at `place`, the first `bytes` of it.
+    pub(crate) fn save(&mut self, place: u64, bytes: u64) {
+        if bytes == 0 {
+            return self.bereave(mark::TRUNCATED);
+        }
+        (self.bin_offset, self.bin_size) = (place, bytes);
+        if bytes < self.payload {
+            self.marks |= mark::TRUNCATED;
+        }
+    }
+
     /// Takes its payload away: it will not be in the file.
     pub(crate) fn bereave(&mut self, mark: u8) {
         (self.bin_offset, self.bin_size) = (0, 0);

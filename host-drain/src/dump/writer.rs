@@ -1,21 +1,19 @@
 //! The payload's way into the file: piece by piece, close behind the producer, each acknowledged as soon as it is there.
 
-use super::pen::{IN_FLIGHT, Piece, Written};
-use super::records::{Held, mark};
+use super::pen::{IN_FLIGHT, Piece};
+use super::records::mark;
 use super::{BIN_NAME, Dump, Flight, Run, Settle, Sink};
 use crate::artifact::DirectFile;
-use crate::transport::TransportError;
+use crate::transport::SpillError;
 use dfx_collector::abi::layout::ARENA;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// What is written with one call, at most, and what calls are aligned to in the file: small enough to be in a cache still,
-/// large enough that the call costs nothing and that the file's pages are made in large folios.
-const PIECE_BYTES: u64 = 512 << 10;
+/// What is written with one call, at most, and what calls are aligned to in the file: small enough that it, and a copy of
+/// it, is in a cache still; large enough that the call costs nothing and that the file's pages are made in large folios.
+const PIECE_BYTES: u64 = 256 << 10;
 /// What one step plans before it lets others have their turn.
 const STEP_BYTES: u64 = 4 << 20;
-/// Times that a transfer is tried.
-const ATTEMPTS: u32 = 5;
 /// Idle steps after which a missing buffer is no longer waited for.
 const PATIENCE: u32 = 64;
 
@@ -66,39 +64,23 @@ impl Dump {
         }
         if run.offset + run.done + self.arena_bytes < self.threads[run.thread as usize].largest_end {
             // The device went on without asking: it has written over what was not acknowledged.
-            return Some(self.give_up(run, mark::OVERWRITTEN));
+            return Some(self.give_up(run));
         }
-        match self.stage(&run, piece) {
-            Ok(Some(staged)) => {
-                (run.done, run.attempts) = (run.done + piece, 0);
-                let whole = run.done == run.bytes;
-                let settle = whole.then_some(Settle { saved: run.bytes, bereaved: None });
-                let end = run.offset + run.done;
-                self.flight.push_back(Flight { piece: true, run, end, bytes: piece, settle });
-                self.pen.hand(staged);
-                if !whole {
-                    self.runs.push_front(run);
-                }
-                Some(piece)
-            }
-            Ok(None) => Some(self.forgo(run)),
-            Err(error) => {
-                run.attempts += 1;
-                if run.attempts < ATTEMPTS {
-                    tracing::debug!(%error, "dumped payload could not be transferred; trying again");
-                    self.runs.push_front(run);
-                    return None;
-                }
-                tracing::warn!(%error, ?run, "dumped payload could not be transferred; it is lost");
-                let gone = self.give_up(run, mark::TRUNCATED);
-                self.lost += gone;
-                Some(gone)
-            }
+        let Some(reserved) = self.reserve(&run, piece) else { return Some(self.forgo(run)) };
+        run.done += piece;
+        let whole = run.done == run.bytes;
+        let settle = whole.then_some(Settle { saved: run.bytes, bereaved: None });
+        let end = run.offset + run.done;
+        self.flight.push_back(Flight { piece: true, run, end, bytes: piece, settle });
+        self.pen.hand(reserved);
+        if !whole {
+            self.runs.push_front(run);
         }
+        Some(piece)
     }
 
-    /// Makes the next `bytes` bytes of `run` ready for the pen. `None`: there is no file for them, and will be none.
-    fn stage(&mut self, run: &Run, bytes: u64) -> Result<Option<Piece>, TransportError> {
+    /// The place in the file of the next `bytes` bytes of `run`. `None`: there is no file for them, and will be none.
+    fn reserve(&mut self, run: &Run, bytes: u64) -> Option<Piece> {
         if let Sink::Closed = self.sink {
             let path = self.output.clone().unwrap_or_default().join(BIN_NAME);
             self.sink = match DirectFile::create(path, self.room) {
@@ -106,19 +88,14 @@ impl Dump {
                 Err(error) => Sink::Failed(error),
             };
         }
-        let Sink::Open(file) = &mut self.sink else { return Ok(None) };
+        let Sink::Open(file) = &mut self.sink else { return None };
         let arena = self.threads[run.thread as usize].arena;
         let at = arena.offset((run.offset + run.done) % self.arena_bytes);
-        let mut block = self.blocks.pop().unwrap_or_default();
-        if let Err(error) = self.transport.stage(at, bytes, &mut block) {
-            self.blocks.push(block);
-            return Err(error);
-        }
         match file.reserve(bytes) {
-            Ok((file, place)) => Ok(Some(Piece { file, place, at, bytes, block })),
+            Ok((sheet, place)) => Some(Piece { sheet, place, at, bytes }),
             Err(error) => {
                 self.fail(error);
-                Ok(None)
+                None
             }
         }
     }
@@ -152,13 +129,15 @@ impl Dump {
             }
             let Some(flight) = self.flight.pop_front() else { break };
             let Flight { run, end, bytes, settle, .. } = flight;
-            if let Some(Written { block, result }) = written {
-                if block.is_empty() {
-                    self.bereave_overwritten(&run, end - bytes, end);
-                }
-                self.blocks.push(block);
-                if let Err(error) = result {
-                    self.fail(error);
+            if let Some(written) = written {
+                self.bereave_overwritten(&run, end - bytes, end);
+                match written {
+                    Ok(()) => {}
+                    Err(SpillError::Device(error)) => {
+                        tracing::warn!(%error, ?run, "dumped payload could not be transferred; it is lost");
+                        self.lose(&run, end - bytes, end);
+                    }
+                    Err(SpillError::File(error)) => self.fail(error),
                 }
             }
             if let Some(Settle { saved, bereaved }) = settle {
@@ -185,8 +164,22 @@ impl Dump {
         }
         for place in run.first..=run.last {
             let held = self.stores[thread].get_mut(place);
-            if held.is(mark::CARRIES) && held.value < end && held.value + held.payload > from {
+            if held.lies_in(from, end) {
                 held.bereave(mark::OVERWRITTEN);
+            }
+        }
+    }
+
+    /// Enters that `from..end` of `run` was not transferred and is a hole in the file: its payloads end where it begins.
+    fn lose(&mut self, run: &Run, from: u64, end: u64) {
+        self.holes += end - from;
+        for place in run.first..=run.last {
+            let held = self.stores[run.thread as usize].get_mut(place);
+            // Of a payload with two holes, the first counts.
+            if held.lies_in(from, end) && held.bin_size == 0 {
+                let saved = from.saturating_sub(held.value);
+                self.lost += held.payload - saved;
+                held.save(run.base + (held.value - run.offset), saved);
             }
         }
     }
@@ -219,29 +212,31 @@ impl Dump {
         }
     }
 
-    /// Gives up the payload that `run` is at and marks its record; what was saved of a payload that is `TRUNCATED` stays.
-    /// The rest of the run goes on. Returns the bytes that were given up.
-    fn give_up(&mut self, run: Run, why: u8) -> u64 {
+    /// Gives up the payload that `run` is at: the device wrote over it. The rest of the run goes on. Returns the bytes that
+    /// were given up.
+    fn give_up(&mut self, run: Run) -> u64 {
         let thread = run.thread as usize;
         let at = run.offset + run.done;
-        let inside =
-            |held: &Held| held.is(mark::CARRIES) && (held.value..held.value + held.payload).contains(&at);
-        let place =
-            (run.first..=run.last).find(|&place| inside(self.stores[thread].get(place))).unwrap_or(run.last);
+        let place = (run.first..=run.last).find(|&place| self.stores[thread].get(place).lies_in(at, at + 1));
+        let place = place.unwrap_or(run.last);
         let held = self.stores[thread].get(place);
         let end = (held.value + held.payload).clamp(at, run.offset + run.bytes);
         let payloads =
             (run.first..=place).filter(|&place| self.stores[thread].get(place).is(mark::CARRIES)).count();
         let done = Run { last: place, payloads: payloads as u32, bytes: end - run.offset, ..run };
-        let bereaved = (why == mark::OVERWRITTEN).then_some(place);
-        let settle = Some(Settle { saved: run.done, bereaved });
+        let settle = Some(Settle { saved: run.done, bereaved: Some(place) });
         self.flight.push_back(Flight { piece: false, run: done, end, bytes: end - at, settle });
         let rest = run.offset + run.bytes - end;
         if rest > 0 {
             let payloads = run.payloads.saturating_sub(payloads as u32);
-            let rest =
-                Run { first: place + 1, payloads, offset: end, bytes: rest, done: 0, attempts: 0, ..run };
-            self.runs.push_front(rest);
+            self.runs.push_front(Run {
+                first: place + 1,
+                payloads,
+                offset: end,
+                bytes: rest,
+                done: 0,
+                ..run
+            });
         }
         end - at
     }
@@ -251,16 +246,11 @@ impl Dump {
         let store = &mut self.stores[run.thread as usize];
         for place in run.first..=run.last {
             let held = store.get_mut(place);
-            if !held.is(mark::CARRIES) {
-                continue;
-            }
-            let begin = held.value - run.offset;
-            held.bin_size = saved.saturating_sub(begin).min(held.payload);
-            held.bin_offset = run.base + begin;
-            if held.bin_size == 0 {
-                held.bereave(mark::TRUNCATED);
-            } else if held.bin_size < held.payload {
-                held.marks |= mark::TRUNCATED;
+            if held.is(mark::CARRIES) {
+                let begin = held.value - run.offset;
+                // Unless a hole has cut it short before.
+                let whole = if held.bin_size > 0 { held.bin_size } else { held.payload };
+                held.save(run.base + begin, saved.saturating_sub(begin).min(whole));
             }
         }
         self.threads[run.thread as usize].completed += u64::from(run.payloads);

@@ -18,6 +18,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// Alignment of what is copied on its way into a file, in bytes.
+const PAGE: usize = 4096;
+
 /// An access that did not happen.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TransportError {
@@ -40,6 +43,17 @@ pub enum TransportError {
     /// The platform refused.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+}
+
+/// Why a range did not get from the device into a file.
+#[derive(Debug, thiserror::Error)]
+pub enum SpillError {
+    /// It could not be read.
+    #[error(transparent)]
+    Device(#[from] TransportError),
+    /// It could not be written.
+    #[error(transparent)]
+    File(#[from] io::Error),
 }
 
 /// The host's way to device memory.
@@ -89,26 +103,28 @@ pub trait Transport: Send + Sync {
     /// [`TransportError`]; the destination is then unspecified.
     fn fetch(&self, at: DeviceAddr, into: &mut [u8]) -> Result<(), TransportError>;
 
-    /// Makes a range that its writer has handed over ready to be written into a file: it stays where it lies if the host
-    /// can reach it there, else it is copied into `block`, which grows to its length.
+    /// Writes a range that its writer has handed over into `file` at `place`: from where it lies if the host can reach it
+    /// there, else through `block`, which grows as needed.
     ///
     /// # Errors
-    /// [`TransportError`]; what is in `block` is then unspecified.
-    fn stage(&self, at: DeviceAddr, bytes: u64, block: &mut Vec<u8>) -> Result<(), TransportError> {
+    /// [`SpillError`]; what is in `block` and in that part of the file is then unspecified.
+    fn spill(
+        &self,
+        at: DeviceAddr,
+        bytes: u64,
+        block: &mut Vec<u8>,
+        file: &File,
+        place: u64,
+    ) -> Result<(), SpillError> {
         let bytes = bytes as usize;
-        if block.len() < bytes {
-            block.resize(bytes, 0);
+        if block.len() < bytes + PAGE {
+            block.resize(bytes + PAGE, 0);
         }
-        self.fetch(at, &mut block[..bytes])
-    }
-
-    /// Writes a range that was [staged](Self::stage) with this `block` into `file` at `place`.
-    ///
-    /// # Errors
-    /// The file's; what is in that part of it is then unspecified.
-    fn write_out(&self, at: DeviceAddr, bytes: u64, block: &[u8], file: &File, place: u64) -> io::Result<()> {
-        let _ = at;
-        file.write_all_at(&block[..bytes as usize], place)
+        // What copies both in and out is a good deal faster between aligned places.
+        let skip = block.as_ptr().align_offset(PAGE).min(PAGE);
+        let block = &mut block[skip..skip + bytes];
+        self.fetch(at, block)?;
+        Ok(file.write_all_at(block, place)?)
     }
 
     /// Zeroes a range that the host owns.

@@ -1,6 +1,6 @@
 //! Device memory mapped into the host. The only place on the host that turns a device address into a pointer.
 
-use super::{Block, Blocks, Transport, TransportError, aligned};
+use super::{Block, Blocks, SpillError, Transport, TransportError, aligned};
 use crate::memory::{DeviceMemory, MemoryError};
 use dfx_collector::abi::DeviceAddr;
 use std::fs::File;
@@ -120,19 +120,15 @@ impl Transport for Svm {
         })
     }
 
-    fn stage(&self, at: DeviceAddr, bytes: u64, _block: &mut Vec<u8>) -> Result<(), TransportError> {
-        self.with(at, bytes, |_| ())
-    }
-
-    fn write_out(
+    fn spill(
         &self,
         at: DeviceAddr,
         bytes: u64,
-        _block: &[u8],
+        _block: &mut Vec<u8>,
         file: &File,
         place: u64,
-    ) -> io::Result<()> {
-        let wrote = self.with(at, bytes, |host| {
+    ) -> Result<(), SpillError> {
+        let wrote: io::Result<()> = self.with(at, bytes, |host| {
             let mut done = 0;
             while done < bytes {
                 // SAFETY: `done` is less than the range's length.
@@ -157,9 +153,8 @@ impl Transport for Svm {
                 }
             }
             Ok(())
-        });
-        // It was reached when it was staged: only a session that ended since has no block for it.
-        wrote.map_err(io::Error::other)?
+        })?;
+        Ok(wrote?)
     }
 
     fn zero(&self, at: DeviceAddr, bytes: u64) -> Result<(), TransportError> {

@@ -142,10 +142,13 @@ fn a_range_gets_into_its_place_in_a_file() {
         (0..64).for_each(|n| transport.store_u32(at.offset(4 * n), n as u32).unwrap());
         let (file, mut block) = (tempfile::tempfile().unwrap(), Vec::new());
         for (from, place) in [(128, 0), (0, 128)] {
-            transport.stage(at.offset(from), 128, &mut block).unwrap();
-            transport.write_out(at.offset(from), 128, &block, &file, place).unwrap();
+            transport.spill(at.offset(from), 128, &mut block, &file, place).unwrap();
         }
-        assert!(transport.stage(at.offset(128), 129, &mut block).is_err());
+        let across = transport.spill(at.offset(128), 129, &mut block, &file, 0);
+        assert!(matches!(across, Err(SpillError::Device(TransportError::Foreign { .. }))), "{across:?}");
+        let closed = File::open("/dev/null").unwrap();
+        let refused = transport.spill(at, 128, &mut block, &closed, 0);
+        assert!(matches!(refused, Err(SpillError::File(_))), "{refused:?}");
         let mut back = [0; 256];
         file.read_exact_at(&mut back, 0).unwrap();
         let words = back.chunks(4).map(|raw| u32::from_le_bytes(raw.try_into().unwrap()));

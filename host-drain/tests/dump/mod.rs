@@ -151,7 +151,7 @@ pub(crate) struct Producer {
     buffer: u64,
     seq: u32,
     count: u32,
-    arena: u64,
+    pub(crate) arena: u64,
     size: u64,
     pub(crate) write: u64,
     ready: u64,

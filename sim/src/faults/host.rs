@@ -7,9 +7,8 @@ use dfx_collector::abi::swimlane::BufferKind;
 use dfx_host_drain::features::swimlane::SwimlaneRegion;
 use dfx_host_drain::memory::MemoryError;
 use dfx_host_drain::testpoint::TestPoints;
-use dfx_host_drain::transport::{Transport, TransportError};
+use dfx_host_drain::transport::{SpillError, Transport, TransportError};
 use std::fs::File;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -123,12 +122,16 @@ impl Transport for FaultyTransport {
         self.may(at, into.len() as u64, true)?;
         self.inner.fetch(at, into)
     }
-    fn stage(&self, at: DeviceAddr, bytes: u64, block: &mut Vec<u8>) -> Result<(), TransportError> {
+    fn spill(
+        &self,
+        at: DeviceAddr,
+        bytes: u64,
+        block: &mut Vec<u8>,
+        file: &File,
+        place: u64,
+    ) -> Result<(), SpillError> {
         self.may(at, bytes, true)?;
-        self.inner.stage(at, bytes, block)
-    }
-    fn write_out(&self, at: DeviceAddr, bytes: u64, block: &[u8], file: &File, place: u64) -> io::Result<()> {
-        self.inner.write_out(at, bytes, block, file, place)
+        self.inner.spill(at, bytes, block, file, place)
     }
     fn zero(&self, at: DeviceAddr, bytes: u64) -> Result<(), TransportError> {
         self.inner.zero(at, bytes)
