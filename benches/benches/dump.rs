@@ -5,9 +5,8 @@
 //! Beside the ratio of the times stands that of the processor times, the host's threads against the plain write's: on a
 //! machine with a core for each thread both say the same, on a busy one only the second means something.
 //!
-//! The plain write takes its bytes from where the dump has them: from memory as large as the arena, touched before, at most
-//! 1 MiB at once. It has the machine to itself, a dump shares it with the device that makes the payload: the *bare ring* is
-//! the same write behind a thread that copies as many bytes, and nothing else.
+//! The plain write takes its bytes from where the dump has them: from device memory as large as the arena, touched before,
+//! at most 1 MiB at once. It has the machine to itself, a dump shares it with the device that makes the payload.
 //!
 //! A device waits on a processor of its own. This one shares the machine's with the host's threads, so it sleeps while its
 //! arena is full.
@@ -26,10 +25,10 @@ use dfx_collector::args_dump::{ArgsDump, Tables};
 use dfx_collector::clock::Clock;
 use dfx_host_drain::{Board, DeviceEnd, DfxConfig, Drive, DumpBudget, Session, SessionSpec, TransportKind};
 use dfx_sim::device::SimDevice;
+use dfx_sim::memory::{DeviceAlloc, HeapAlloc};
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -40,7 +39,7 @@ const ARENA_BYTES: u64 = 64 << 20;
 /// What the plain write hands to the system at once.
 const BLOCK: usize = 1 << 20;
 /// Pairs of runs, ours and the plain one in turn.
-const PAIRS: usize = 9;
+const PAIRS: usize = 15;
 /// Bytes per tensor.
 const SIZES: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 
@@ -180,48 +179,15 @@ fn plain(dir: &Path, memory: &[u8], bytes: u64) -> Took {
     took
 }
 
-/// The same write by the least program that does what a dump does: a thread that copies `bytes` bytes of tensors of `size`
-/// into a ring, and the plain write behind it. What it takes longer than [`plain`] the machine takes, not the dump.
-fn ring(dir: &Path, ring: &mut [u8], size: usize, bytes: u64) -> Duration {
-    let source: Vec<u8> = (0..size).map(|n| (n * 31 % 251) as u8).collect();
-    let path = dir.join("ring.bin");
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).expect("a file");
-    let (made, saved) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (room, at) = (ring.len() as u64, ring.as_mut_ptr().expose_provenance());
-    let begun = Instant::now();
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            for done in (0..bytes).step_by(size) {
-                while done + size as u64 > saved.load(Ordering::Acquire) + room {
-                    std::thread::sleep(Duration::from_micros(20));
-                }
-                let to = std::ptr::with_exposed_provenance_mut::<u8>(at + (done % room) as usize);
-                // SAFETY: inside the ring, whose size is a multiple of the tensors', and written out: the writer reads
-                // what is between `saved` and `made` only.
-                unsafe { source.as_ptr().copy_to_nonoverlapping(to, size) }
-                made.store(done + size as u64, Ordering::Release);
-            }
-        });
-        let mut done = 0;
-        while done < bytes {
-            let there = made.load(Ordering::Acquire) - done;
-            let part = there.min(BLOCK as u64).min(room - done % room);
-            if part < (BLOCK as u64).min(bytes - done) && there < BLOCK as u64 {
-                std::thread::sleep(Duration::from_micros(20));
-                continue;
-            }
-            let from = std::ptr::with_exposed_provenance::<u8>(at + (done % room) as usize);
-            // SAFETY: inside the ring, and made: the producer writes none of it until it is saved.
-            let block = unsafe { std::slice::from_raw_parts(from, part as usize) };
-            file.write_all_at(block, done).expect("there is room");
-            done += part;
-            saved.store(done, Ordering::Release);
-        }
-    });
-    let took = begun.elapsed();
-    drop(file);
-    std::fs::remove_file(path).expect("ours");
-    took
+/// Device memory as large as an arena.
+fn arena() -> &'static [u8] {
+    let bytes = ARENA_BYTES as usize;
+    let at = HeapAlloc::default().alloc(ARENA_BYTES, 4096).expect("memory");
+    let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+    // SAFETY: a block of so many bytes, which nobody else has and nobody frees.
+    let arena = unsafe { std::slice::from_raw_parts_mut(at, bytes) };
+    arena.iter_mut().enumerate().for_each(|(n, byte)| *byte = (n * 31 % 251) as u8);
+    arena
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -231,34 +197,31 @@ fn median(mut times: Vec<Duration>) -> Duration {
 
 /// The result: the ratio, median of alternated pairs.
 fn ratios(dir: &Path, total: u64) {
-    let mut arena: Vec<u8> = (0..ARENA_BYTES as usize).map(|n| (n * 31 % 251) as u8).collect();
+    let arena = arena();
     // Memory that the machine itself gives out for the first time costs either side many times as much.
-    plain(dir, &arena, total);
+    plain(dir, arena, total);
     for size in SIZES {
         let tensors = Tensors::new(size);
         let count = total / size as u64;
         for (layout, info) in &tensors.views {
             for (name, transport) in [("svm", TransportKind::Svm), ("copy", TransportKind::Copy)] {
-                let (mut ours, mut theirs, mut bare, mut after) =
-                    (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+                let (mut ours, mut theirs, mut after) = (Vec::new(), Vec::new(), Vec::new());
                 for _ in 0..PAIRS {
-                    theirs.push(plain(dir, &arena, total));
+                    theirs.push(plain(dir, arena, total));
                     let (took, export) = dump(transport, dir, info, total, count);
                     ours.push(took);
                     after.push(export);
-                    bare.push(ring(dir, &mut arena, size, total));
                 }
                 let rate = |time: Duration| total as f64 / time.as_secs_f64() / 1e6;
                 let time = |took: &[Took]| rate(median(took.iter().map(|took| took.time).collect()));
                 let busy = |took: &[Took]| rate(median(took.iter().map(|took| took.busy).collect()));
                 println!(
-                    "dump/{name}{layout}/{} KiB: {:.0} MB/s against {:.0} MB/s, ratio {:.2}; to the bare ring {:.2}; of processor \
-                     time {:.2}; hash, manifest and rename {:.0} MB/s",
+                    "dump/{name}{layout}/{} KiB: {:.0} MB/s against {:.0} MB/s, ratio {:.2}; of processor time {:.2}; \
+                     hash, manifest and rename {:.0} MB/s",
                     size >> 10,
                     time(&ours),
                     time(&theirs),
                     time(&ours) / time(&theirs),
-                    time(&ours) / rate(median(bare)),
                     busy(&ours) / busy(&theirs),
                     rate(median(after)),
                 );
@@ -276,13 +239,13 @@ fn device() {
     for size in &SIZES[..3] {
         let info = dense(&source, [(size >> 10) as u32, 256]);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for _ in 0..7 {
-            let host = Host::new(Level::Full, MEMORY);
-            // SAFETY: the region outlives its use, and nothing else runs.
-            unsafe {
-                DUMP.set_enabled(true);
-                DUMP.init(&Host::GEOMETRY, host.base(), 1, None).expect("a region");
-            }
+        let host = Host::new(Level::Full, MEMORY);
+        // SAFETY: the region outlives its use, and nothing else runs.
+        unsafe {
+            DUMP.set_enabled(true);
+            DUMP.init(&Host::GEOMETRY, host.base(), 1, None).expect("a region");
+        }
+        for _ in 0..2 * PAIRS {
             let (begun, mut hosts) = (Instant::now(), Duration::ZERO);
             for at in (0..MEMORY).step_by(*size) {
                 let info = Info { task_id: at as u64, buffer_addr: info.buffer_addr + at as u64, ..info };
@@ -349,9 +312,9 @@ fn bench(c: &mut Criterion) {
             }
         }
     }
-    let arena = vec![7; ARENA_BYTES as usize];
+    let arena = arena();
     group.bench_function("plain write", |b| {
-        b.iter_custom(|times| (0..times).map(|_| plain(dir.path(), &arena, total).time).sum());
+        b.iter_custom(|times| (0..times).map(|_| plain(dir.path(), arena, total).time).sum());
     });
     group.finish();
 }
