@@ -161,3 +161,30 @@ fn a_read_only_directory_is_named_and_nothing_passes_as_a_dump() {
     assert_eq!(names(&outputs), ["args_dump", "deps.json", "run.json"]);
     assert_eq!(report(&place).map(|report| report["complete"].clone()), Some(Value::Bool(false)));
 }
+
+/// A write beyond the limit would not fail, it would kill the process, and with it the run.
+#[test]
+fn a_limit_on_the_size_of_files_costs_the_file_and_not_the_run() {
+    for (limit, args, file) in [
+        ("2000", &["paged_attention:64", "--dump-args=2", "--clock=virtual"][..], "args.bin"),
+        ("200", &["flood:3000", "--enable-chip-swimlane"], "chip_swimlane_records.json"),
+    ] {
+        let place = Place::new();
+        let mut run = Command::new("sh");
+        run.args([
+            "-c",
+            &format!("ulimit -f {limit} && exec \"$0\" \"$@\""),
+            env!("CARGO_BIN_EXE_dfx"),
+            "run",
+        ]);
+        run.args(args).arg("--work-dir=w").current_dir(place.path()).stdin(Stdio::null());
+        let said = Said::from(run.output().expect("a shell starts"));
+        assert_eq!(said.status, Some(1), "{said:?}");
+        assert!(said.err.contains(file) && said.err.contains("ulimit -f"), "{said:?}");
+        let report = report(&place).expect("its report is small enough");
+        assert_eq!(report["complete"], false, "{report}");
+        assert_honest(file, &place);
+        let outputs = names(&place.join("w/dfx_outputs"));
+        assert!(!outputs.iter().any(|name| name == file || is_temp_name(name)), "{outputs:?}");
+    }
+}

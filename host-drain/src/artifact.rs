@@ -13,6 +13,7 @@ pub use dir::{ARTIFACT_NAMES, OutputDirError, prepare_output_dir, unfinished};
 pub use direct::{DirectFile, Sheet};
 
 use hash::BlockHasher;
+use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -74,7 +75,10 @@ fn remedy(cause: &io::Error) -> &'static str {
         Kind::StorageFull | Kind::QuotaExceeded => {
             "free space on that file system or choose another output directory, then run again"
         }
-        Kind::FileTooLarge => "choose an output directory on a file system that takes larger files",
+        Kind::FileTooLarge => {
+            "raise the limit on the size of files (ulimit -f), or choose an output directory on a file system that takes \
+             larger files, and run again"
+        }
         Kind::ReadOnlyFilesystem | Kind::PermissionDenied => {
             "make the directory writable for this user or choose another output directory"
         }
@@ -112,6 +116,8 @@ pub struct ArtifactFile {
     failed: Option<io::ErrorKind>,
     /// For fault plans: bytes after which the disk is full.
     room: u64,
+    /// The largest file that this process may write, in bytes.
+    most: u64,
 }
 
 impl fmt::Debug for ArtifactFile {
@@ -143,6 +149,7 @@ impl ArtifactFile {
             bytes: 0,
             failed: None,
             room: u64::MAX,
+            most: largest_file(),
         })
     }
 
@@ -191,6 +198,9 @@ impl ArtifactFile {
             (None, _) if bytes > self.room.saturating_sub(self.bytes) => {
                 return Err(io::ErrorKind::StorageFull.into());
             }
+            (None, _) if bytes > self.most.saturating_sub(self.bytes) => {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
             (None, Some(file)) => file.write_all(&self.block)?,
             (None, None) => unreachable!("the file is closed only by commit and drop"),
         }
@@ -221,6 +231,13 @@ impl Drop for ArtifactFile {
             let _ = fs::remove_file(&self.temp);
         }
     }
+}
+
+/// The largest file that this process may write, in bytes (`ulimit -f`): a longer write would not fail, it would kill the
+/// process, and with it the run.
+fn largest_file() -> u64 {
+    // Miri knows no limits.
+    if cfg!(miri) { u64::MAX } else { getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX) }
 }
 
 /// Opens a file of a name that no artifact has and no other call gave out.

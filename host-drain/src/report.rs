@@ -215,7 +215,7 @@ impl StreamReport {
 pub struct DumpReport {
     /// In bytes.
     pub payload_bytes_produced: u64,
-    /// In bytes.
+    /// In bytes: the length of `args.bin`, unless a transfer failed and left a hole in it.
     pub payload_bytes_written: u64,
     /// Given up near a deadline, in bytes.
     pub payload_bytes_shed: u64,

@@ -7,7 +7,7 @@ use dfx_collector::abi::args_dump::Level;
 use dfx_collector::abi::{DeviceAddr, Platform};
 use dfx_host_drain::testpoint::{Points, TestPoints};
 use dfx_host_drain::transport::{SpillError, Transport, TransportError};
-use dfx_host_drain::{Board, DeviceEnd, Drive, Session, SessionSpec, TransportKind};
+use dfx_host_drain::{Board, DeviceEnd, DfxConfig, Drive, DumpBudget, Session, SessionSpec, TransportKind};
 use dump::memory::Memory;
 use dump::*;
 use std::fs::File;
@@ -21,6 +21,8 @@ struct Disk {
     open: Mutex<bool>,
     opened: Condvar,
     panics: AtomicBool,
+    /// Pieces that came, and pieces that were let through.
+    waiting: AtomicU32,
     pieces: AtomicU32,
 }
 
@@ -52,6 +54,7 @@ impl Transport for Written {
         file: &File,
         place: u64,
     ) -> Result<(), SpillError> {
+        self.disk.waiting.fetch_add(1, Ordering::Relaxed);
         self.disk.wait();
         self.disk.pieces.fetch_add(1, Ordering::Relaxed);
         assert!(!self.disk.panics.swap(false, Ordering::Relaxed), "on purpose");
@@ -88,15 +91,28 @@ impl Transport for Written {
 
 /// A session on its own threads whose payload goes to `disk`.
 fn rig(transport: TransportKind, disk: &Arc<Disk>, points: Points) -> Rig {
+    timed(transport, disk, points, DumpBudget::Unlimited, || 0)
+}
+
+/// The same, under a budget and by a clock.
+fn timed(
+    transport: TransportKind,
+    disk: &Arc<Disk>,
+    points: Points,
+    dump_budget: DumpBudget,
+    now: impl Fn() -> u64 + Send + Sync + 'static,
+) -> Rig {
     let memory = Arc::new(Memory::default());
     let platform = if transport == TransportKind::Copy { Platform::A5 } else { Platform::A2a3 };
     let board = Board { platform, core_is_aic: vec![true], aicpu_threads: 1 };
-    let spec = SessionSpec { config: config(Level::Full, 1 << 20), board, memory: memory.clone(), transport };
+    let config = DfxConfig { dump_budget, ..config(Level::Full, 1 << 20) };
+    let spec = SessionSpec { config, board, memory: memory.clone(), transport };
     let disk = Arc::clone(disk);
     let wrap = |inner| -> Arc<dyn Transport> { Arc::new(Written { inner, disk }) };
     let mut session = Session::configure_with(spec, wrap, points).expect("a session");
     let dir = tempfile::tempdir().expect("a directory");
     session.set_output(dir.path()).expect("just configured");
+    session.set_clock(Arc::new(now)).expect("just configured");
     session.start(Drive::Threads).expect("threads");
     Rig { memory, session, dir }
 }
@@ -226,5 +242,88 @@ fn a_writer_that_dies_with_a_piece_in_hand_ends_the_file_and_nothing_else() {
         assert!(codes.contains(&"host_thread_panicked".into()) && codes.contains(&"payload_lost".into()));
         assert_eq!((ended.sum(|s| s.collected), ended.sum(|s| s.lost)), (6, 0), "{transport:?}");
         assert!(ended.nothing_left());
+    }
+}
+
+/// What was let through while a write hung must not cross all at once when it goes on.
+#[test]
+fn a_disk_that_stood_still_does_not_make_the_drain_exceed_its_budget_afterwards() {
+    const RATE: u64 = 10_000_000;
+    const BURST: u64 = RATE / 100;
+    for transport in [TransportKind::Svm, TransportKind::Copy] {
+        let (disk, seconds) = (Arc::new(Disk::default()), Arc::new(AtomicU32::new(0)));
+        let now = Arc::clone(&seconds);
+        let rig = timed(transport, &disk, Points::default(), DumpBudget::Rate(RATE), move || {
+            u64::from(now.load(Ordering::Relaxed)) * 1_000_000_000
+        });
+        let mut producers = rig.producers();
+        let stepper = rig.session.stepper();
+        let flow = || stepper.flow().expect("it dumps");
+        for n in 0..9 {
+            producers[0].tensor(&tensor(n, 0, 100_000), &pattern(n, 100_000)).expect("room");
+        }
+        producers[0].flush();
+        until("the payload is known", || flow().backlog() == 900_000);
+        // Time for ten bursts, and for the planner to see it.
+        for _ in 0..10 {
+            seconds.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        disk.open();
+        until("a piece is written", || flow().drained() > 0);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(flow().drained() <= 2 * BURST, "{transport:?}: {} bytes at once", flow().drained());
+        until("all is written", || {
+            seconds.fetch_add(1, Ordering::Relaxed);
+            flow().backlog() == 0
+        });
+        assert_eq!(rig.end(DeviceEnd::Completed).codes(), Vec::<String>::new());
+    }
+}
+
+/// A piece of it was on its way when that came to light: the rest of it is given up, and what lies behind it is not.
+#[test]
+fn of_a_payload_that_is_overwritten_half_way_the_rest_is_given_up_and_no_other_is_blamed() {
+    for transport in [TransportKind::Svm, TransportKind::Copy] {
+        let (disk, seconds) = (Arc::new(Disk::default()), Arc::new(AtomicU32::new(0)));
+        let now = Arc::clone(&seconds);
+        let rig = timed(transport, &disk, Points::default(), DumpBudget::Rate(10_000_000), move || {
+            u64::from(now.load(Ordering::Relaxed)) * 1_000_000_000
+        });
+        let mut producers = rig.producers();
+        let producer = &mut producers[0];
+        producer.lawless = true;
+        let stepper = rig.session.stepper();
+        let flow = || stepper.flow().expect("it dumps");
+        let sizes = [600_000, 4_000, 4_000, 400_000, 300_000];
+        for n in 0..3 {
+            let bytes = pattern(n, sizes[n as usize] as usize);
+            producer.tensor(&tensor(n, 0, sizes[n as usize]), &bytes).expect("it does not ask");
+        }
+        producer.flush();
+        until("the payload is known", || flow().backlog() == 608_000);
+        seconds.fetch_add(1, Ordering::Relaxed);
+        until("a piece is on its way", || disk.waiting.load(Ordering::Relaxed) > 0);
+        // The last of these lies in the second lap, over the first half of task 0's.
+        for n in 3..5 {
+            let bytes = pattern(n, sizes[n as usize] as usize);
+            producer.tensor(&tensor(n, 0, sizes[n as usize]), &bytes).expect("it does not ask");
+        }
+        producer.flush();
+        until("the payload is known", || flow().backlog() == 1_308_000);
+        disk.open();
+        until("all is written", || {
+            seconds.fetch_add(1, Ordering::Relaxed);
+            flow().backlog() == 0
+        });
+        assert_eq!(producer.completed(), 5, "{transport:?}: payloads that are done with");
+        let ended = rig.end(DeviceEnd::Completed);
+        assert_eq!((ended.dump.overwritten, ended.codes()), (1, vec!["overwritten".into()]), "{transport:?}");
+        let (manifest, bin) = (ended.manifest(), ended.bin());
+        for (n, entry) in manifest["args"].as_array().expect("rows").iter().enumerate() {
+            assert_eq!(entry["overwritten"], n == 0, "{entry}");
+            let there = if n == 0 { Vec::new() } else { pattern(n as u64, sizes[n] as usize) };
+            assert_eq!(payload(&bin, entry), there, "{transport:?}: {entry}");
+        }
     }
 }

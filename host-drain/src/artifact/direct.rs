@@ -4,8 +4,9 @@
 //! when it is committed: nothing stands between the producer and the disk before that, and what is hashed is what lies
 //! there.
 
-use super::{ArtifactError, ArtifactInfo, create_temp, hex};
+use super::{ArtifactError, ArtifactInfo, create_temp, hex, largest_file};
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::retry_on_intr;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io;
@@ -16,18 +17,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that are read and hashed at once.
 const BLOCK_BYTES: usize = 256 << 10;
-/// What is asked of the disk ahead of the writes, in bytes: as much as was written, but no less and no more than this. It
-/// lies in one piece then, and the writes need not look for it (a tenth of what they cost on ext4).
+/// What is asked of the disk ahead of the writes, in bytes: as much as was written, once that is worth it, and no more than
+/// this. It lies in one piece then, and the writes need not look for it (a tenth of what they cost on ext4).
 const AHEAD_BYTES: (u64, u64) = (1 << 20, 16 << 20);
+/// Bytes ahead of the writes below which more is asked for.
+const NEAR_BYTES: u64 = 512 << 10;
 
 /// An artifact that is written in place. Dropped without [`commit`](Self::commit), it leaves nothing behind.
 #[derive(Debug)]
 pub struct DirectFile {
-    file: Option<Arc<Sheet>>,
+    sheet: Arc<Sheet>,
+    /// Whether it has its final name.
+    done: bool,
     temp: PathBuf,
     path: PathBuf,
     bytes: u64,
     room: u64,
+    /// The largest file that this process may write, in bytes.
+    most: u64,
 }
 
 impl DirectFile {
@@ -47,8 +54,9 @@ impl DirectFile {
         }
         fs::create_dir_all(dir).map_err(create)?;
         let (temp, file) = create_temp(dir, &name.to_string_lossy()).map_err(create)?;
-        let file = Some(Arc::new(Sheet { file, ahead: AtomicU64::new(0) }));
-        Ok(DirectFile { file, temp, path, bytes: 0, room: room.unwrap_or(u64::MAX) })
+        let (most, room) = (largest_file(), room.unwrap_or(u64::MAX));
+        let sheet = Sheet { file, most, ahead: AtomicU64::new(0) };
+        Ok(DirectFile { sheet: Arc::new(sheet), done: false, temp, path, bytes: 0, room, most })
     }
 
     /// Bytes given out so far.
@@ -56,19 +64,36 @@ impl DirectFile {
         self.bytes
     }
 
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.sheet.file
+    }
+
     /// Gives out the next `bytes` bytes: the file, and their place in it. Whoever has them writes them before the
-    /// [`commit`](Self::commit).
+    /// [`cut`](Self::cut), or leaves a hole.
     ///
     /// # Errors
-    /// That the disk is full; the file is then as long as before.
+    /// That the disk is full, or that this process may write no file as long as that (it would be killed); the file is then
+    /// as long as before.
     pub fn reserve(&mut self, bytes: u64) -> io::Result<(Arc<Sheet>, u64)> {
-        let Some(file) = &self.file else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        if bytes > self.most.saturating_sub(self.bytes) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         if bytes > self.room.saturating_sub(self.bytes) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let place = self.bytes;
         self.bytes += bytes;
-        Ok((Arc::clone(file), place))
+        Ok((Arc::clone(&self.sheet), place))
+    }
+
+    /// Ends the file behind byte `bytes`, if it is not shorter, and gives back what was asked of the disk and not used.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        self.bytes = self.bytes.min(bytes);
+        self.sheet.file.set_len(self.bytes)
     }
 
     /// `error`, met while writing this file, with its name and the remedy.
@@ -82,16 +107,9 @@ impl DirectFile {
     /// When it cannot be read back or renamed.
     pub fn commit(mut self) -> Result<ArtifactInfo, ArtifactError> {
         let finish = |source| ArtifactError::new("finish", &self.path, source);
-        let sha256 = match &self.file {
-            Some(sheet) => {
-                // What was asked of the disk and not used goes back.
-                sheet.file.set_len(self.bytes).map_err(finish)?;
-                hash(&sheet.file, self.bytes).map_err(finish)?
-            }
-            None => return Err(finish(io::ErrorKind::BrokenPipe.into())),
-        };
+        let sha256 = hash(&self.sheet.file, self.bytes).map_err(finish)?;
         fs::rename(&self.temp, &self.path).map_err(finish)?;
-        drop(self.file.take());
+        self.done = true;
         Ok(ArtifactInfo { path: std::mem::take(&mut self.path), bytes: self.bytes, sha256 })
     }
 
@@ -105,23 +123,32 @@ impl DirectFile {
 #[derive(Debug)]
 pub struct Sheet {
     file: File,
+    /// As the [`DirectFile`]'s.
+    most: u64,
     /// The disk has given room up to here; `u64::MAX`: it is not asked any more.
     ahead: AtomicU64,
 }
 
 impl Sheet {
-    /// The file, with the disk's room for what is written up to `end`. There may be none yet, and the write will find some
-    /// or say that there is not.
-    pub fn ready(&self, end: u64) -> &File {
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Asks the disk for room behind `end`, up to which the file is written. There may be none yet: the next writes will
+    /// find some, or say that there is not.
+    pub fn ask_ahead(&self, end: u64) {
         // Relaxed: a place on the disk, not in memory; one thread writes at a time.
         let ahead = self.ahead.load(Ordering::Relaxed);
-        if end > ahead {
-            let to = end.saturating_add(end.clamp(AHEAD_BYTES.0, AHEAD_BYTES.1));
-            // Not every file system can, and none must: what counts is the write.
-            let given = fallocate(&self.file, FallocateFlags::KEEP_SIZE, ahead, to - ahead);
-            self.ahead.store(given.map_or(u64::MAX, |()| to), Ordering::Relaxed);
+        // Miri knows no such call.
+        if end < AHEAD_BYTES.0 || end.saturating_add(NEAR_BYTES) <= ahead || cfg!(miri) {
+            return;
         }
-        &self.file
+        let (from, to) = (end.max(ahead), end.saturating_add(end.min(AHEAD_BYTES.1)).min(self.most));
+        // Not every file system can, and none must: what counts is the write.
+        let ask = || fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, to - from);
+        let given = from < to && retry_on_intr(ask).is_ok();
+        self.ahead.store(if given { to } else { u64::MAX }, Ordering::Relaxed);
     }
 }
 
@@ -140,7 +167,7 @@ fn hash(file: &File, bytes: u64) -> io::Result<String> {
 
 impl Drop for DirectFile {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
+        if !self.done {
             let _ = fs::remove_file(&self.temp);
         }
     }
@@ -151,31 +178,63 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    #[test]
-    fn the_disk_is_asked_ahead_and_gets_back_what_was_not_used() {
-        let dir = tempfile::tempdir().unwrap();
-        let (piece, bytes) = (vec![7; 100_000], 50 * 100_000);
-        let mut file = DirectFile::create(dir.path().join("a.bin"), None).unwrap();
+    fn written(dir: &Path, pieces: u64) -> (DirectFile, Vec<u64>) {
+        let mut file = DirectFile::create(dir.join("a.bin"), None).unwrap();
         let mut asked = Vec::new();
-        for _ in 0..50 {
+        for _ in 0..pieces {
             let (sheet, place) = file.reserve(100_000).unwrap();
-            sheet.ready(place + 100_000).write_all_at(&piece, place).unwrap();
+            sheet.file().write_all_at(&[7; 100_000], place).unwrap();
+            sheet.ask_ahead(place + 100_000);
             asked.push(sheet.ahead.load(Ordering::Relaxed));
         }
-        let info = file.commit().unwrap();
         asked.dedup();
-        assert!(asked.len() < 6 && asked.iter().all(|&to| to == u64::MAX || to >= 100_000), "{asked:?}");
-        let there = fs::metadata(&info.path).unwrap();
-        assert_eq!((info.bytes, there.len()), (bytes, bytes));
-        assert!(there.blocks() * 512 < bytes + AHEAD_BYTES.0, "{} blocks are the file's", there.blocks());
-        assert_eq!(fs::read(&info.path).unwrap(), vec![7; bytes as usize]);
+        (file, asked)
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri's files have no blocks")]
+    fn the_disk_is_asked_ahead_and_gets_back_what_was_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut file, asked) = written(dir.path(), 50);
+        assert!((1..6).contains(&asked.len()), "{asked:?}");
+        file.cut(4_900_001).unwrap();
+        let info = file.commit().unwrap();
+        let there = fs::metadata(&info.path).unwrap();
+        assert_eq!((info.bytes, there.len()), (4_900_001, 4_900_001));
+        assert!(there.blocks() * 512 < 4_900_001 + (64 << 10), "{} blocks are the file's", there.blocks());
+        assert_eq!(fs::read(&info.path).unwrap(), vec![7; 4_900_001]);
+    }
+
+    #[test]
+    fn what_was_never_written_at_the_end_is_not_in_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut file, asked) = written(dir.path(), 2);
+        assert_eq!(asked, [0], "little is asked of nobody");
+        file.reserve(1 << 40).unwrap();
+        file.cut(200_000).unwrap();
+        assert_eq!((file.bytes(), file.commit().unwrap().bytes), (200_000, 200_000));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it is not asked there")]
     fn a_file_system_that_gives_nothing_ahead_is_asked_once() {
-        let sheet = Sheet { file: File::open("/dev/null").unwrap(), ahead: AtomicU64::new(0) };
-        sheet.ready(1);
-        assert_eq!(sheet.ahead.load(Ordering::Relaxed), u64::MAX);
-        sheet.ready(u64::MAX);
+        let null = || File::open("/dev/null").unwrap();
+        for most in [0, u64::MAX] {
+            let sheet = Sheet { file: null(), most, ahead: AtomicU64::new(0) };
+            sheet.ask_ahead(AHEAD_BYTES.0);
+            assert_eq!(sheet.ahead.load(Ordering::Relaxed), u64::MAX);
+            sheet.ask_ahead(u64::MAX);
+        }
+    }
+
+    #[test]
+    fn a_file_longer_than_this_process_may_write_is_refused_before_the_system_kills_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = DirectFile::create(dir.path().join("a.bin"), None).unwrap();
+        file.most = 1000;
+        file.reserve(1000).unwrap();
+        let error = file.reserve(1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(file.error(error).to_string().contains("larger files"));
     }
 }

@@ -10,9 +10,9 @@
 //!
 //! A payload is written once, from where it lies (or through a block where the host may only copy), and its place in the
 //! file is fixed when its turn comes: the file's order is the order in which buffers were drained. What fails on the
-//! device's side is tried again a bounded number of times and then given up, but for what comes before it; what fails on
-//! the file's side ends the file, and all further payload is given up at once, so that the device never waits for a full
-//! disk. Nothing of either touches the records.
+//! device's side is tried again a bounded number of times, payload by payload in the end; a payload ends where that still
+//! fails, and leaves a hole in the file. What fails on the file's side ends the file, and all further payload is given up
+//! at once, so that the device never waits for a full disk. Nothing of either touches the records.
 
 pub mod budget;
 pub mod manifest;
@@ -123,7 +123,7 @@ struct Flight {
 /// How a run ends.
 #[derive(Clone, Copy, Debug)]
 struct Settle {
-    /// What of it is in the file: its first so many bytes.
+    /// What of it went to the pen: its first so many bytes, holes among them.
     saved: u64,
     /// The place of a record whose payload was overwritten.
     bereaved: Option<u32>,
@@ -189,8 +189,9 @@ pub(crate) struct Dump {
     idle: u32,
     /// Payload bytes given up on the way.
     lost: u64,
-    /// Bytes of the file that were never written: what should be there could not be transferred.
-    holes: u64,
+    /// Bytes that are in the file, and where the last of them ends: what could not be transferred leaves a hole.
+    saved: u64,
+    filled: u64,
     /// References that name nothing.
     dangling: u64,
     flow: Arc<Flow>,
@@ -230,7 +231,8 @@ impl Dump {
             now: Arc::new(move || start.elapsed().as_nanos() as u64),
             idle: 0,
             lost: 0,
-            holes: 0,
+            saved: 0,
+            filled: 0,
             dangling: 0,
             flow: Arc::default(),
         }
@@ -286,6 +288,9 @@ impl Dump {
             if held.is(mark::REFERS) && held.payload > self.arena_bytes {
                 flaws.corrupt = true;
                 held.bereave(mark::TRUNCATED);
+            }
+            if held.is(mark::CARRIES) {
+                held.marks |= mark::IN_RUN;
             }
             let owner = &mut self.threads[thread];
             owner.referred += if held.is(mark::REFERS) { held.payload } else { 0 };

@@ -24,6 +24,11 @@ impl Dump {
         while !self.is_done() {
             self.step(false);
         }
+        if let Sink::Open(file) = &mut self.sink
+            && let Err(error) = file.cut(self.filled)
+        {
+            self.fail(error);
+        }
         for store in &mut self.stores {
             let (dangling, bytes) = store.resolve();
             self.dangling += dangling;
@@ -37,7 +42,7 @@ impl Dump {
         let records =
             |what: u8| self.stores.iter().flat_map(Store::iter).filter(|held| held.is(what)).count() as u64;
         let mut report = DumpReport {
-            payload_bytes_written: self.written().saturating_sub(self.holes),
+            payload_bytes_written: self.written(),
             drain_rate_bytes_per_s: self.meter.overall(),
             budget_bytes_per_s: self.ceiling,
             truncated: records(mark::TRUNCATED),

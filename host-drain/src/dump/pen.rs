@@ -16,11 +16,14 @@ use dfx_collector::abi::DeviceAddr;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Pieces that are on their way at once: enough to write for as long as whoever plans may have to wait for a processor.
 pub(super) const IN_FLIGHT: usize = 64;
 /// Times that a transfer is tried.
 const ATTEMPTS: u32 = 5;
+/// What is waited before a second attempt; before later ones, as many times longer.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// A range of device memory, and its place in the file.
 #[derive(Debug)]
@@ -39,9 +42,8 @@ pub(crate) struct Pen {
     transport: Arc<dyn Transport>,
     todo: ArrayQueue<Piece>,
     done: ArrayQueue<Written>,
-    /// Held while a piece is written: with two writers, pieces would come back in another order. What is in it is for
-    /// payload that must be copied.
-    block: Mutex<Vec<u8>>,
+    /// Held while a piece is written: with two writers, pieces would come back in another order.
+    hand: Mutex<Hand>,
     /// Whether a writer died: nobody knows whether there is another.
     dead: AtomicBool,
     /// Wakes the writer, and whoever plans.
@@ -55,7 +57,7 @@ impl Pen {
             transport,
             todo: ArrayQueue::new(IN_FLIGHT),
             done: ArrayQueue::new(IN_FLIGHT),
-            block: Mutex::default(),
+            hand: Mutex::default(),
             dead: AtomicBool::new(false),
             writer,
             planner,
@@ -82,26 +84,38 @@ impl Pen {
 
     /// Writes one piece, if there is one. Returns how many.
     pub(crate) fn step(&self) -> u32 {
-        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(piece) = self.todo.pop() else { return 0 };
         let died = io::Error::other("the thread that wrote it panicked");
         let mut hold = Hold { pen: self, written: Err(died.into()) };
-        hold.written = self.write(&piece, &mut block);
+        hold.written = self.write(&piece, &mut hand);
         1
     }
 
-    fn write(&self, &Piece { ref sheet, place, at, bytes }: &Piece, block: &mut Vec<u8>) -> Written {
-        let file = sheet.ready(place + bytes);
-        for _ in 1..ATTEMPTS {
-            match self.transport.spill(at, bytes, block, file, place) {
-                Err(SpillError::Device(error)) => {
-                    tracing::debug!(%error, "dumped payload could not be transferred; trying again");
-                }
-                written => return written,
-            }
+    fn write(&self, &Piece { ref sheet, place, at, bytes }: &Piece, hand: &mut Hand) -> Written {
+        let attempts = if hand.failing { 1 } else { ATTEMPTS };
+        let mut written = self.transport.spill(at, bytes, &mut hand.block, sheet.file(), place);
+        for n in 1..attempts {
+            let Err(SpillError::Device(error)) = &written else { break };
+            tracing::debug!(%error, "dumped payload could not be transferred; trying again");
+            std::thread::sleep(PAUSE * n);
+            written = self.transport.spill(at, bytes, &mut hand.block, sheet.file(), place);
         }
-        self.transport.spill(at, bytes, block, file, place)
+        hand.failing = matches!(written, Err(SpillError::Device(_)));
+        if written.is_ok() {
+            sheet.ask_ahead(place + bytes);
+        }
+        written
     }
+}
+
+/// What one needs to write.
+#[derive(Default)]
+struct Hand {
+    /// For payload that must be copied.
+    block: Vec<u8>,
+    /// Whether the last transfer failed for good: a way that is broken is not tried many times for each piece.
+    failing: bool,
 }
 
 /// A piece that is being written: word of it comes back, whatever happens.

@@ -24,6 +24,8 @@ pub(crate) mod mark {
     pub(crate) const REFERS: u8 = 32;
     /// Its payload was given up by the device.
     pub(crate) const SHED: u8 = 64;
+    /// Its payload is a part of a run, whatever became of it since.
+    pub(crate) const IN_RUN: u8 = 128;
 }
 
 /// One captured argument.
@@ -119,6 +121,11 @@ impl Held {
 
     pub(crate) fn is(&self, mark: u8) -> bool {
         self.marks & mark != 0
+    }
+
+    /// Whether its payload is, or was, a part of a run, and covers byte `at` of its arena.
+    pub(crate) fn covers(&self, at: u64) -> bool {
+        self.is(mark::IN_RUN) && self.value <= at && self.value + self.payload > at
     }
 
     /// Whether it has a payload of its own of which a part is in `from..end` of its arena.

@@ -4,7 +4,7 @@ use super::pen::{IN_FLIGHT, Piece};
 use super::records::mark;
 use super::{BIN_NAME, Dump, Flight, Run, Settle, Sink};
 use crate::artifact::DirectFile;
-use crate::transport::SpillError;
+use crate::transport::{SpillError, TransportError};
 use dfx_collector::abi::layout::ARENA;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -47,11 +47,13 @@ impl Dump {
         if matches!(self.sink, Sink::Failed(_)) {
             return Some(self.forgo(run));
         }
-        let most = left.min(PIECE_BYTES - self.written() % PIECE_BYTES);
+        let most = left.min(PIECE_BYTES - self.reserved() % PIECE_BYTES);
+        let out: u64 = self.flight.iter().filter(|flight| flight.piece).map(|flight| flight.bytes).sum();
         let piece = match &mut self.bucket {
             Some(bucket) if kept => {
                 let piece = most.min(bucket.burst());
-                if !bucket.take((self.now)(), piece) {
+                // What waits behind a write that hangs crosses all at once in the end: no more than one burst.
+                if out + piece > bucket.burst() || !bucket.take((self.now)(), piece) {
                     self.runs.push_front(run);
                     return None;
                 }
@@ -60,7 +62,7 @@ impl Dump {
             _ => most,
         };
         if run.done == 0 {
-            run.base = self.written();
+            run.base = self.reserved();
         }
         if run.offset + run.done + self.arena_bytes < self.threads[run.thread as usize].largest_end {
             // The device went on without asking: it has written over what was not acknowledged.
@@ -101,7 +103,7 @@ impl Dump {
     }
 
     /// The file's end.
-    fn fail(&mut self, error: io::Error) {
+    pub(super) fn fail(&mut self, error: io::Error) {
         if let Sink::Open(file) = &self.sink {
             let error = file.error(error);
             tracing::warn!(%error, "the dumped payload is lost; the records are kept");
@@ -130,13 +132,11 @@ impl Dump {
             let Some(flight) = self.flight.pop_front() else { break };
             let Flight { run, end, bytes, settle, .. } = flight;
             if let Some(written) = written {
-                self.bereave_overwritten(&run, end - bytes, end);
+                let begin = end - bytes;
+                self.bereave_overwritten(&run, begin, end);
                 match written {
-                    Ok(()) => {}
-                    Err(SpillError::Device(error)) => {
-                        tracing::warn!(%error, ?run, "dumped payload could not be transferred; it is lost");
-                        self.lose(&run, end - bytes, end);
-                    }
+                    Ok(()) => self.fill(run.base + (begin - run.offset), bytes),
+                    Err(SpillError::Device(error)) => self.salvage(&run, begin, end, &error),
                     Err(SpillError::File(error)) => self.fail(error),
                 }
             }
@@ -155,8 +155,8 @@ impl Dump {
         (times, landed)
     }
 
-    /// Marks the payloads of `run` in `from..end` if a device that did not ask may have written there while they were
-    /// written from where they lay.
+    /// Marks the payloads of `run` in `from..end` if a device that did not ask may have written there before they were in
+    /// the file.
     fn bereave_overwritten(&mut self, run: &Run, from: u64, end: u64) {
         let thread = run.thread as usize;
         if from + self.arena_bytes >= self.threads[thread].largest_end {
@@ -170,16 +170,32 @@ impl Dump {
         }
     }
 
-    /// Enters that `from..end` of `run` was not transferred and is a hole in the file: its payloads end where it begins.
-    fn lose(&mut self, run: &Run, from: u64, end: u64) {
-        self.holes += end - from;
+    /// Tries payload by payload what could not be transferred as one piece, `from..end` of `run`. What fails still ends
+    /// where it fails.
+    fn salvage(&mut self, run: &Run, from: u64, end: u64, error: &TransportError) {
+        tracing::warn!(%error, ?run, from, end, "dumped payload could not be transferred; trying it payload by payload");
+        let thread = run.thread as usize;
+        let mut block = Vec::new();
         for place in run.first..=run.last {
-            let held = self.stores[run.thread as usize].get_mut(place);
-            // Of a payload with two holes, the first counts.
-            if held.lies_in(from, end) && held.bin_size == 0 {
-                let saved = from.saturating_sub(held.value);
-                self.lost += held.payload - saved;
-                held.save(run.base + (held.value - run.offset), saved);
+            let held = *self.stores[thread].get(place);
+            // What has lost something before ends there already.
+            if !held.lies_in(from, end) || held.bin_size > 0 {
+                continue;
+            }
+            let Sink::Open(file) = &self.sink else { return };
+            let (begin, stop) = (held.value.max(from), (held.value + held.payload).min(end));
+            let at = self.threads[thread].arena.offset(begin % self.arena_bytes);
+            let (bytes, target) = (stop - begin, run.base + (begin - run.offset));
+            match self.transport.spill(at, bytes, &mut block, file.file(), target) {
+                Ok(()) => self.fill(target, bytes),
+                Err(SpillError::File(error)) => self.fail(error),
+                Err(SpillError::Device(error)) => {
+                    tracing::warn!(%error, task_id = held.task_id, arg = held.arg_index, "dumped payload is lost from here");
+                    let saved = begin - held.value;
+                    self.lost += held.payload - saved;
+                    let held = self.stores[thread].get_mut(place);
+                    held.save(run.base + (held.value - run.offset), saved);
+                }
             }
         }
     }
@@ -204,12 +220,23 @@ impl Dump {
         self.flow.backlog()
     }
 
-    /// Bytes in the file, or on their way into it.
+    /// Bytes in the file.
     pub(super) fn written(&self) -> u64 {
+        if let Sink::Open(_) = self.sink { self.saved } else { 0 }
+    }
+
+    /// Where in the file the next piece goes.
+    fn reserved(&self) -> u64 {
         match &self.sink {
             Sink::Open(file) => file.bytes(),
             Sink::Closed | Sink::Failed(_) => 0,
         }
+    }
+
+    /// `bytes` bytes are in the file at `place`.
+    fn fill(&mut self, place: u64, bytes: u64) {
+        self.saved += bytes;
+        self.filled = self.filled.max(place + bytes);
     }
 
     /// Gives up the payload that `run` is at: the device wrote over it. The rest of the run goes on. Returns the bytes that
@@ -217,12 +244,12 @@ impl Dump {
     fn give_up(&mut self, run: Run) -> u64 {
         let thread = run.thread as usize;
         let at = run.offset + run.done;
-        let place = (run.first..=run.last).find(|&place| self.stores[thread].get(place).lies_in(at, at + 1));
+        let place = (run.first..=run.last).find(|&place| self.stores[thread].get(place).covers(at));
         let place = place.unwrap_or(run.last);
         let held = self.stores[thread].get(place);
         let end = (held.value + held.payload).clamp(at, run.offset + run.bytes);
         let payloads =
-            (run.first..=place).filter(|&place| self.stores[thread].get(place).is(mark::CARRIES)).count();
+            (run.first..=place).filter(|&place| self.stores[thread].get(place).is(mark::IN_RUN)).count();
         let done = Run { last: place, payloads: payloads as u32, bytes: end - run.offset, ..run };
         let settle = Some(Settle { saved: run.done, bereaved: Some(place) });
         self.flight.push_back(Flight { piece: false, run: done, end, bytes: end - at, settle });

@@ -146,9 +146,11 @@ fn a_range_gets_into_its_place_in_a_file() {
         }
         let across = transport.spill(at.offset(128), 129, &mut block, &file, 0);
         assert!(matches!(across, Err(SpillError::Device(TransportError::Foreign { .. }))), "{across:?}");
-        let closed = File::open("/dev/null").unwrap();
-        let refused = transport.spill(at, 128, &mut block, &closed, 0);
-        assert!(matches!(refused, Err(SpillError::File(_))), "{refused:?}");
+        if !cfg!(miri) {
+            let closed = File::open("/dev/null").unwrap();
+            let refused = transport.spill(at, 128, &mut block, &closed, 0);
+            assert!(matches!(refused, Err(SpillError::File(_))), "{refused:?}");
+        }
         let mut back = [0; 256];
         file.read_exact_at(&mut back, 0).unwrap();
         let words = back.chunks(4).map(|raw| u32::from_le_bytes(raw.try_into().unwrap()));

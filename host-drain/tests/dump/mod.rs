@@ -201,6 +201,11 @@ impl Producer {
         self.arena
     }
 
+    /// Payloads that the host says it is done with.
+    pub(crate) fn completed(&self) -> u64 {
+        long(self.state + ARENA.completed as u64).load(Ordering::Acquire)
+    }
+
     pub(crate) fn acknowledged(&self) -> u64 {
         self.lane_long(ARENA.acknowledged).load(Ordering::Acquire)
     }
