@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Pieces that are on their way at once: enough to write for as long as whoever plans may have to wait for a processor.
 pub(super) const IN_FLIGHT: usize = 64;
+/// Pieces that are written before whoever planned them is told, as long as there are others to write.
+const LAND_AT: usize = 8;
 /// Times that a transfer is tried.
 const ATTEMPTS: u32 = 5;
 /// What is waited before a second attempt; before later ones, as many times longer.
@@ -133,7 +135,7 @@ impl Drop for Hold<'_> {
         let kept = self.pen.done.push(std::mem::replace(&mut self.written, Ok(())));
         debug_assert!(kept.is_ok(), "as many places as pieces");
         // Not for each: to wake somebody costs a part of what a piece does.
-        if died || self.pen.todo.len() < IN_FLIGHT / 2 {
+        if died || self.pen.todo.is_empty() || self.pen.done.len() >= LAND_AT {
             self.pen.planner.ring();
         }
     }
