@@ -317,20 +317,26 @@ unsafe impl DeviceMemory for Shaky {
     }
 }
 
+/// A session that dumps from `memory` by copies, its device, and where it writes.
+fn copying(memory: &Arc<Shaky>) -> (Session, Producer, tempfile::TempDir) {
+    let board = Board { platform: Platform::A5, core_is_aic: vec![true], aicpu_threads: 1 };
+    let config = config(Level::Full, 1 << 20);
+    let spec = SessionSpec { config, board, memory: memory.clone(), transport: TransportKind::Copy };
+    let mut session = Session::configure(spec).expect("a session");
+    let dir = tempfile::tempdir().expect("a directory");
+    session.set_output(dir.path()).expect("just configured");
+    session.start(Drive::Stepped).expect("configured");
+    let region = session.dump_region().expect("it dumps");
+    let producer = Producer::new(region.base.0, region.layout, 0);
+    (session, producer, dir)
+}
+
 #[test]
 fn a_copy_that_fails_is_tried_again_and_then_charged_to_its_payload_alone() {
     // Five times as one piece, once by itself; after that each is tried once and once more.
     for (fails, lost) in [(3, 0), (5, 0), (6, 1), (8, 2), (10_000, 3)] {
         let memory = Arc::new(Shaky { fails: AtomicU64::new(fails), ..Shaky::default() });
-        let board = Board { platform: Platform::A5, core_is_aic: vec![true], aicpu_threads: 1 };
-        let config = config(Level::Full, 1 << 20);
-        let spec = SessionSpec { config, board, memory: memory.clone(), transport: TransportKind::Copy };
-        let mut session = Session::configure(spec).expect("a session");
-        let dir = tempfile::tempdir().expect("a directory");
-        session.set_output(dir.path()).expect("just configured");
-        session.start(Drive::Stepped).expect("configured");
-        let region = session.dump_region().expect("it dumps");
-        let mut producer = Producer::new(region.base.0, region.layout, 0);
+        let (mut session, mut producer, dir) = copying(&memory);
         let sizes = [128 * 3 + 77, 128 * 700 + 77, 128 * 9 + 77];
         for (n, bytes) in sizes.into_iter().enumerate() {
             producer.tensor(&tensor(n as u64, 0, bytes), &pattern(n as u64, bytes as usize)).expect("room");
@@ -379,15 +385,7 @@ fn a_payload_that_cannot_be_copied_ends_where_that_is_and_takes_no_other_with_it
     ];
     for (holes, kept, written, length) in cases {
         let memory = Arc::new(Shaky::default());
-        let board = Board { platform: Platform::A5, core_is_aic: vec![true], aicpu_threads: 1 };
-        let config = config(Level::Full, 1 << 20);
-        let spec = SessionSpec { config, board, memory: memory.clone(), transport: TransportKind::Copy };
-        let mut session = Session::configure(spec).expect("a session");
-        let dir = tempfile::tempdir().expect("a directory");
-        session.set_output(dir.path()).expect("just configured");
-        session.start(Drive::Stepped).expect("configured");
-        let region = session.dump_region().expect("it dumps");
-        let mut producer = Producer::new(region.base.0, region.layout, 0);
+        let (mut session, mut producer, dir) = copying(&memory);
         *memory.holes.lock().expect("nobody panics with it") =
             holes.iter().map(|at| producer.arena + at).collect();
         for (n, bytes) in sizes.into_iter().enumerate() {
